@@ -1,0 +1,1 @@
+# Filled in when the engine's library exists.
