@@ -1,0 +1,281 @@
+#include "slab/slab.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "machine/host.h"
+#include "machine/random.h"
+
+namespace rhizome {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+std::unique_ptr<Slab> make_slab(uint64_t budget_bytes, uint64_t overhead_bytes = 0) {
+  Result<std::unique_ptr<Slab>> slab = Slab::create({.budget_bytes = budget_bytes, .overhead_bytes = overhead_bytes});
+  EXPECT_TRUE(slab);
+  return std::move(*slab);
+}
+
+SlotRef store(Slab& slab, uint64_t bytes, int fill) {
+  Result<Reserved> reserved = slab.reserve(bytes);
+  if (!reserved) return {};
+  std::memset(reserved->bytes().data(), fill, reserved->bytes().size());
+  return slab.commit(std::move(*reserved), static_cast<uint64_t>(fill));
+}
+
+bool all_bytes_are(std::span<const std::byte> bytes, int fill) {
+  return std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == static_cast<std::byte>(fill); });
+}
+
+TEST(Slab, CommittedBytesAreReadAsWritten) {
+  auto slab = make_slab(4 * kMiB);
+  const SlotRef ref = store(*slab, 1000, 0x5A);
+  const Result<Pinned> pinned = slab->pin(ref);
+  ASSERT_TRUE(pinned);
+  EXPECT_EQ(pinned->bytes().size(), 1000u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(pinned->bytes().data()) % 64, 0u);
+  EXPECT_TRUE(all_bytes_are(pinned->bytes(), 0x5A));
+  EXPECT_EQ(pinned->checksum(), 0x5Au);
+  EXPECT_EQ(slab->usage().pinned_bytes, 1000u);
+}
+
+TEST(Slab, ReservedSlotIsInvisibleUntilCommit) {
+  auto slab = make_slab(4 * kMiB);
+  Result<Reserved> reserved = slab->reserve(512);
+  ASSERT_TRUE(reserved);
+  // The first slot of the first chunk in its first generation: named before it is committed.
+  EXPECT_EQ(slab->pin({0, 1}).error().code, Code::kFailedPrecondition);
+  EXPECT_FALSE(slab->committed(0));
+  const SlotRef ref = slab->commit(std::move(*reserved), 7);
+  EXPECT_EQ(ref, (SlotRef{0, 1}));
+  EXPECT_TRUE(slab->pin(ref));
+  EXPECT_EQ(*slab->committed(0), ref);
+}
+
+TEST(Slab, AbortedReservationLeavesNothing) {
+  auto slab = make_slab(4 * kMiB);
+  slab->trim();
+  const uint64_t before = slab->usage().used_bytes;
+  {
+    const Result<Reserved> reserved = slab->reserve(4096);
+  }
+  EXPECT_EQ(slab->usage().reserved_slots, 0u);
+  EXPECT_EQ(slab->usage().stored_bytes, 0u);
+  slab->trim();
+  EXPECT_EQ(slab->usage().used_bytes, before);
+  EXPECT_EQ(slab->usage().chunks, 0u);
+}
+
+TEST(Slab, SizesThatAreNotOneAreRefused) {
+  auto slab = make_slab(kMiB);
+  EXPECT_EQ(slab->reserve(0).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(slab->reserve(kMiB + 1).error().code, Code::kResourceExhausted);
+  EXPECT_EQ(slab->reserve(UINT64_MAX).error().code, Code::kResourceExhausted);
+  EXPECT_EQ(Slab::create({.budget_bytes = 0}).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(Slab::create({.budget_bytes = 100}).error().code, Code::kInvalidArgument);
+}
+
+TEST(Slab, SecondFreeIsRefused) {
+  auto slab = make_slab(4 * kMiB);
+  const SlotRef ref = store(*slab, 4096, 1);
+  EXPECT_TRUE(slab->free(ref));
+  EXPECT_EQ(slab->free(ref).error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(slab->usage().stored_bytes, 0u);
+}
+
+// R7: an old name of a slot that has a new owner.
+TEST(Slab, StaleNameReachesNothingOfTheNewOwner) {
+  auto slab = make_slab(4 * kMiB);
+  const SlotRef old = store(*slab, 4096, 1);
+  ASSERT_TRUE(slab->free(old));
+  const SlotRef fresh = store(*slab, 4096, 2);
+  ASSERT_EQ(fresh.index, old.index) << "the slot was not used again: the test shows nothing";
+  EXPECT_EQ(slab->pin(old).error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(slab->free(old).error().code, Code::kFailedPrecondition);
+  const Result<Pinned> pinned = slab->pin(fresh);
+  ASSERT_TRUE(pinned);
+  EXPECT_TRUE(all_bytes_are(pinned->bytes(), 2));
+}
+
+TEST(Slab, GenerationsOutliveTheirChunk) {
+  auto slab = make_slab(4 * kMiB);
+  const SlotRef old = store(*slab, 4096, 1);
+  ASSERT_TRUE(slab->free(old));
+  slab->trim();
+  const SlotRef fresh = store(*slab, 256, 2);
+  ASSERT_EQ(fresh.index, old.index);
+  EXPECT_NE(fresh.generation, old.generation);
+  EXPECT_FALSE(slab->pin(old));
+}
+
+// R2: every order of {free, release} with one and two holders frees once, at the last event.
+TEST(Slab, FreedWithTheLastPinInEveryOrder) {
+  for (int holders = 1; holders <= 2; ++holders) {
+    std::vector<int> order;  // -1: free, otherwise release of that holder
+    for (int i = -1; i < holders; ++i)
+      order.push_back(i);
+    do {
+      auto slab = make_slab(4 * kMiB);
+      const SlotRef ref = store(*slab, 4096, 3);
+      std::vector<Pinned> pins;
+      for (int i = 0; i < holders; ++i)
+        pins.push_back(std::move(*slab->pin(ref)));
+      for (size_t step = 0; step < order.size(); ++step) {
+        EXPECT_EQ(slab->usage().stored_bytes, 4096u);
+        if (order[step] < 0) {
+          EXPECT_TRUE(slab->free(ref));
+          EXPECT_FALSE(slab->free(ref));
+          EXPECT_FALSE(slab->pin(ref)) << "a doomed slot was pinned again";
+        } else {
+          pins[static_cast<size_t>(order[step])].release();
+        }
+      }
+      EXPECT_EQ(slab->usage().stored_bytes, 0u);
+      EXPECT_EQ(slab->usage().pinned_bytes, 0u);
+      EXPECT_EQ(slab->usage().doomed_slots, 0u);
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+}
+
+// R4: all are freed while a reader stands on one of them.
+TEST(Slab, ReaderKeepsItsBytesWhenAllAreFreed) {
+  auto slab = make_slab(4 * kMiB);
+  std::vector<SlotRef> refs;
+  for (int i = 0; i < 5; ++i)
+    refs.push_back(store(*slab, 4096, i + 1));
+  Result<Pinned> reader = slab->pin(refs[3]);
+  for (const SlotRef ref : refs)
+    EXPECT_TRUE(slab->free(ref));
+  EXPECT_EQ(slab->usage().stored_bytes, 4096u);
+  for (int i = 0; i < 8; ++i)
+    store(*slab, 4096, 0x77);
+  EXPECT_TRUE(all_bytes_are(reader->bytes(), 4));
+  reader->release();
+  EXPECT_EQ(slab->usage().stored_bytes, 8 * 4096u);
+}
+
+TEST(Slab, FillsAtLeastNineTenthsOfItsBudget) {
+  for (const uint64_t bytes : {24768ull, 377024ull, 1100000ull}) {
+    auto slab = make_slab(64 * kMiB, 300);
+    while (store(*slab, bytes, 1) != SlotRef{}) {
+    }
+    const SlabUsage usage = slab->usage();
+    EXPECT_LE(usage.used_bytes, usage.budget_bytes);
+    EXPECT_GE(usage.stored_bytes * 10, usage.budget_bytes * 9) << bytes;
+  }
+}
+
+// Sanitizers keep shadow memory, which is resident too.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+#else
+constexpr bool kSanitized = false;
+#endif
+
+TEST(Slab, ResidentMemoryFollowsUse) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is resident too";
+  const uint64_t start = *process_rss_bytes(own_pid());
+  auto slab = make_slab(256 * kMiB);
+  EXPECT_LT(*process_rss_bytes(own_pid()), start + 8 * kMiB) << "memory is spent before it is used";
+  std::vector<SlotRef> refs;
+  while (slab->usage().stored_bytes < 64 * kMiB)
+    refs.push_back(store(*slab, 24768, 1));
+  const uint64_t full = *process_rss_bytes(own_pid());
+  EXPECT_GT(full, start + 60 * kMiB);
+  EXPECT_LT(full, start + 80 * kMiB);
+  for (const SlotRef ref : refs)
+    ASSERT_TRUE(slab->free(ref));
+  EXPECT_LT(*process_rss_bytes(own_pid()), start + 16 * kMiB) << "memory does not come back";
+}
+
+// Two models one after the other: the second must not find the memory cut for the first.
+TEST(Slab, MemoryMovesFromOneSizeToAnother) {
+  auto slab = make_slab(16 * kMiB);
+  for (const uint64_t bytes : {24768ull, 377024ull, 1920ull, 24768ull}) {
+    std::vector<SlotRef> refs;
+    for (SlotRef ref = store(*slab, bytes, 1); ref != SlotRef{}; ref = store(*slab, bytes, 1))
+      refs.push_back(ref);
+    EXPECT_GE(slab->usage().stored_bytes * 10, 16 * kMiB * 8) << bytes;
+    for (const SlotRef ref : refs)
+      ASSERT_TRUE(slab->free(ref));
+  }
+}
+
+TEST(Slab, ChargesCountAgainstTheBudget) {
+  auto slab = make_slab(4 * kMiB);
+  EXPECT_TRUE(slab->can_ever_hold(3 * kMiB));
+  EXPECT_TRUE(slab->charge(2 * kMiB));
+  EXPECT_FALSE(slab->can_ever_hold(3 * kMiB));
+  EXPECT_EQ(slab->reserve(3 * kMiB).error().code, Code::kResourceExhausted);
+  EXPECT_EQ(slab->charge(2 * kMiB).error().code, Code::kResourceExhausted);
+  // An empty chunk that was kept makes room for a charge.
+  {
+    const Result<Reserved> reserved = slab->reserve(kMiB);
+  }
+  EXPECT_TRUE(slab->charge(kMiB + kMiB / 2));
+}
+
+struct Owned {
+  SlotRef ref;
+  int fill = 0;
+  uint64_t bytes = 0;
+};
+
+// R5: 10,000 random operations against a model: no slot ever has two owners, the budget is never exceeded.
+TEST(Slab, RandomOperationsAgainstAModel) {
+  const uint64_t seed = random_u64();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  auto slab = make_slab(2 * kMiB, 100);
+  constexpr uint64_t kSizes[] = {1920, 24768, 100000, 377024};
+  std::vector<Owned> stored;
+  std::vector<SlotRef> dead;
+  for (int i = 0; i < 10000; ++i) {
+    const uint64_t action = random() % 100;
+    if (action < 50) {
+      const Owned fresh{{}, static_cast<int>(random() % 255), kSizes[random() % std::size(kSizes)]};
+      const SlotRef ref = store(*slab, fresh.bytes, fresh.fill);
+      if (ref != SlotRef{}) stored.push_back({ref, fresh.fill, fresh.bytes});
+    } else if (action < 90 && !stored.empty()) {
+      const size_t at = random() % stored.size();
+      const Result<Pinned> pinned = slab->pin(stored[at].ref);
+      ASSERT_TRUE(pinned);
+      ASSERT_EQ(pinned->bytes().size(), stored[at].bytes);
+      ASSERT_TRUE(all_bytes_are(pinned->bytes(), stored[at].fill));
+      ASSERT_TRUE(slab->free(stored[at].ref));
+      dead.push_back(stored[at].ref);
+      stored.erase(stored.begin() + static_cast<std::ptrdiff_t>(at));
+    } else if (!dead.empty()) {
+      ASSERT_FALSE(slab->free(dead[random() % dead.size()]));
+    }
+    uint64_t bytes = 0;
+    for (const Owned& owned : stored)
+      bytes += owned.bytes;
+    const SlabUsage usage = slab->usage();
+    ASSERT_EQ(usage.stored_bytes, bytes);
+    ASSERT_EQ(usage.committed_slots, stored.size());
+    ASSERT_LE(usage.used_bytes, usage.budget_bytes);
+  }
+  for (const Owned& owned : stored)
+    ASSERT_TRUE(slab->free(owned.ref));
+  slab->trim();
+  EXPECT_EQ(slab->usage().chunks, 0u);
+  EXPECT_LT(slab->usage().used_bytes, 64u << 10);
+}
+
+}  // namespace
+}  // namespace rhizome
