@@ -1,0 +1,124 @@
+#include "bench/agents_compare.h"
+
+#include <algorithm>
+#include <iostream>
+#include <sstream>
+
+#include "bench/text.h"
+
+namespace rhizome::bench {
+namespace {
+
+std::string join(const std::vector<uint64_t>& values) {
+  std::string text;
+  for (const uint64_t value : values)
+    text += (text.empty() ? "" : " ") + std::to_string(value);
+  return text;
+}
+
+const char* side_name(Side side) {
+  return side == Side::kStock ? "stock" : "rhizome";
+}
+
+void print_refusals(const AgentsRun& run) {
+  for (const auto& round : run.rounds) {
+    for (const ChatAnswer& answer : round) {
+      if (answer.ok()) continue;
+      std::cerr << "rhizome bench: not answered: " << answer.error << "\n";
+      return;  // one of them says it all
+    }
+  }
+}
+
+std::string ttft_row(const AgentsRun& run) {
+  const std::vector<double> times = run.first_token_s();
+  return times.empty() ? "-" : milliseconds(median(times));
+}
+
+std::string ttft_max_row(const AgentsRun& run) {
+  const std::vector<double> times = run.first_token_s();
+  return times.empty() ? "-" : milliseconds(*std::max_element(times.begin(), times.end()));
+}
+
+}  // namespace
+
+std::vector<std::string> server_arguments(uint32_t engine_slots, uint32_t context_tokens) {
+  return {"-kvu", "-np", std::to_string(engine_slots), "-c", std::to_string(context_tokens)};
+}
+
+std::vector<std::string> exact_arguments(uint32_t engine_slots, uint32_t context_tokens) {
+  return {"-np", std::to_string(engine_slots), "-c", std::to_string(context_tokens)};
+}
+
+std::string describe(const AgentsCase& what) {
+  std::ostringstream text;
+  text << what.shape.agents << " agents x " << what.shape.rounds << " rounds, " << with_commas(what.shape.shared_words)
+       << " words shared, " << with_commas(what.shape.own_words) << " own, " << what.shape.generated_tokens
+       << " generated; -t 2";
+  for (const std::string& argument : what.arguments)
+    text << " " << argument;
+  return text.str();
+}
+
+void check_counts(Stage& stage, const std::string& what, uint64_t reported, uint64_t counted) {
+  if (counts_agree(reported, counted)) return;
+  stage.report.failure(what + ": the server reports " + with_commas(reported) +
+                       " computed prompt tokens, the engine computed " + with_commas(counted));
+}
+
+Result<AgentsRun> run_side(Stage& stage, Side side, const AgentsCase& what,
+                           const std::vector<std::string>& cache_arguments) {
+  stage.progress.begin(what.title + ", " + side_name(side), what.shape.agents * what.shape.rounds);
+  ServerPlan plan;
+  plan.side = side;
+  plan.model = what.model;
+  plan.arguments = what.arguments;
+  if (side == Side::kRhizome) plan.cache_arguments = cache_arguments;
+  Result<std::unique_ptr<Server>> server = stage.fleet.start(plan);
+  if (!server) return fail(server.error());
+  AgentsRun run = run_agents(**server, what.shape, stage.step());
+  for (const auto& round : run.rounds) {
+    for (const ChatAnswer& answer : round)
+      stage.report.answered(answer.text);
+  }
+  stage.progress.pause();
+  if (run.answered < what.shape.agents * what.shape.rounds && (!what.may_refuse || side == Side::kRhizome))
+    print_refusals(run);
+  if (run.answered < what.shape.agents * what.shape.rounds && !what.may_refuse) {
+    return fail(Code::kUnavailable, "a request was not answered");
+  }
+  if (side == Side::kRhizome && !what.may_refuse)
+    check_counts(stage, what.title, run.computed_tokens, run.computed_rows);
+  return run;
+}
+
+Result<AgentsPair> run_both_sides(Stage& stage, const AgentsCase& what) {
+  Result<AgentsRun> stock = run_side(stage, Side::kStock, what, {});
+  if (!stock) return fail(stock.error());
+  Result<AgentsRun> ours = run_side(stage, Side::kRhizome, what, {});
+  if (!ours) return fail(ours.error());
+  return AgentsPair{std::move(*stock), std::move(*ours)};
+}
+
+void report_pair(Stage& stage, const AgentsCase& what, const AgentsPair& pair) {
+  Report& report = stage.report;
+  report.section(what.title, describe(what));
+  report.row("prompt tokens asked", with_commas(pair.stock.prompt_tokens), with_commas(pair.ours.prompt_tokens));
+  report.row("ideal: each distinct token once", with_commas(pair.stock.ideal_tokens),
+             with_commas(pair.ours.ideal_tokens));
+  report.row("computed, as the server reports", with_commas(pair.stock.computed_tokens),
+             with_commas(pair.ours.computed_tokens));
+  report.row("computed, as the engine counted", "-", with_commas(pair.ours.computed_rows));
+  report.row("  by round", join(pair.stock.computed_by_round), join(pair.ours.computed_by_round));
+  report.row("computed / ideal", fixed(pair.stock.computed_over_ideal(), 3), fixed(pair.ours.computed_over_ideal(), 3));
+  report.row("time to first token, median", ttft_row(pair.stock), ttft_row(pair.ours));
+  report.row("time to first token, longest", ttft_max_row(pair.stock), ttft_max_row(pair.ours));
+  report.row("server CPU", fixed(pair.stock.cpu_s, 1) + " s", fixed(pair.ours.cpu_s, 1) + " s");
+  report.row("wall time", fixed(pair.stock.wall_s, 1) + " s", fixed(pair.ours.wall_s, 1) + " s");
+}
+
+PicturePanel panel_of(const std::string& title, const AgentsPair& pair) {
+  return {title, pair.stock.computed_by_round, pair.ours.computed_by_round, pair.ours.ideal_tokens};
+}
+
+}  // namespace rhizome::bench

@@ -1,0 +1,99 @@
+// Agents that share a system text: one after another, all together, with much text of their own, in a small context, on
+// a model with sliding-window attention.
+#include "bench/agents_compare.h"
+#include "bench/cases.h"
+#include "bench/text.h"
+
+namespace rhizome::bench {
+namespace {
+
+void report_ideal(Stage& stage, const AgentsCase& what, const AgentsPair& pair) {
+  report_pair(stage, what, pair);
+  stage.report.figure("computed_over_ideal_" + what.figure, pair.ours.computed_over_ideal());
+  stage.report.figure("stock_computed_over_ideal_" + what.figure, pair.stock.computed_over_ideal());
+}
+
+Status measure(Stage& stage, const AgentsCase& what, const char* picture_title) {
+  const Result<AgentsPair> pair = run_both_sides(stage, what);
+  if (!pair) return fail(pair.error());
+  report_ideal(stage, what, *pair);
+  if (picture_title != nullptr) stage.panels.push_back(panel_of(picture_title, *pair));
+  return {};
+}
+
+}  // namespace
+
+Status run_turns(Stage& stage) {
+  AgentsCase what;
+  what.figure = what.shape.seed = "turns";
+  what.title = "agents take turns";
+  what.model = stage.model();
+  what.arguments = server_arguments(4, 8192);
+  const Result<AgentsPair> pair = run_both_sides(stage, what);
+  if (!pair) return fail(pair.error());
+  report_ideal(stage, what, *pair);
+  stage.report.figure("server_cpu_over_stock_turns", pair->ours.cpu_s / pair->stock.cpu_s);
+  stage.panels.push_back(panel_of("8 agents take turns", *pair));
+  return {};
+}
+
+Status run_at_once(Stage& stage) {
+  AgentsCase what;
+  what.figure = what.shape.seed = "at_once";
+  what.title = "agents all at once";
+  what.shape.at_once = true;
+  what.model = stage.model();
+  what.arguments = server_arguments(8, 16384);
+  return measure(stage, what, "8 agents at once");
+}
+
+Status run_own_text(Stage& stage) {
+  AgentsCase what;
+  what.figure = what.shape.seed = "own_text";
+  what.title = "own text dominates, in turn";
+  what.shape.shared_words = 256;
+  what.shape.own_words = 1000;
+  what.model = stage.model();
+  what.arguments = server_arguments(4, 8192);
+  return measure(stage, what, nullptr);
+}
+
+// Together the agents hold about 10,000 tokens of context, and the server has room for 4,096: it works only where
+// what they share is held once.
+Status run_small_context(Stage& stage) {
+  AgentsCase what;
+  what.title = "small context, all at once";
+  what.shape.seed = "small_context";
+  what.shape.at_once = true;
+  what.model = stage.model();
+  what.arguments = server_arguments(8, 4096);
+  what.may_refuse = true;
+  const Result<AgentsPair> pair = run_both_sides(stage, what);
+  if (!pair) return fail(pair.error());
+  stage.report.section(what.title, describe(what));
+  const std::string of = " of " + std::to_string(what.shape.agents * what.shape.rounds);
+  stage.report.row("answered", std::to_string(pair->stock.answered) + of, std::to_string(pair->ours.answered) + of);
+  stage.report.row("computed, as the server reports", with_commas(pair->stock.computed_tokens),
+                   with_commas(pair->ours.computed_tokens));
+  stage.report.row("computed / ideal", "-", fixed(pair->ours.computed_over_ideal(), 3));
+  stage.report.figure("small_context_answered", pair->ours.answered);
+  stage.report.figure("stock_small_context_answered", pair->stock.answered);
+  return {};
+}
+
+Status run_window(Stage& stage) {
+  AgentsCase turns;
+  turns.figure = turns.shape.seed = "swa_turns";
+  turns.title = "sliding-window model, in turn";
+  turns.model = stage.where.window_model;
+  turns.arguments = server_arguments(4, 8192);
+  if (const Status done = measure(stage, turns, nullptr); !done) return done;
+  AgentsCase at_once = turns;
+  at_once.figure = at_once.shape.seed = "swa_at_once";
+  at_once.title = "sliding-window model, all at once";
+  at_once.shape.at_once = true;
+  at_once.arguments = server_arguments(8, 16384);
+  return measure(stage, at_once, nullptr);
+}
+
+}  // namespace rhizome::bench

@@ -1,0 +1,82 @@
+// With --exact: no answer may differ from the one that is computed with nothing cached, and how much is computed then.
+#include <algorithm>
+
+#include "bench/agents_compare.h"
+#include "bench/exact_compare.h"
+#include "bench/text.h"
+
+namespace rhizome::bench {
+namespace {
+
+constexpr double kRestoredShareMin = 0.6;
+
+ExactPlan plan_for(const std::string& name, const std::string& model, uint32_t agents) {
+  ExactPlan plan;
+  plan.name = name;
+  plan.model = model;
+  plan.shape.agents = agents;
+  plan.shape.rounds = 2;
+  plan.shape.shared_words = 512;
+  plan.shape.own_words = 100;
+  plan.shape.generated_tokens = 64;
+  plan.shape.seed = "exact";
+  return plan;
+}
+
+void report_outcome(Stage& stage, const ExactPlan& plan, const ExactOutcome& outcome) {
+  Report& report = stage.report;
+  report.section("exact answers, " + plan.name,
+                 "64 greedy tokens and their log-probabilities, cold (--no-restore) beside warm; --exact -np 4 -t 2");
+  report.row("answers compared, different", std::to_string(outcome.compared), std::to_string(outcome.different));
+  report.row("prompt tokens; computed cold, warm", with_commas(outcome.cold_computed),
+             with_commas(outcome.warm_computed));
+  report.row("restored share, warm", "-", fixed(outcome.restored_share(), 3));
+  report.row("time of all answers, cold and warm", fixed(outcome.cold_first_to_last_s, 1) + " s",
+             fixed(outcome.warm_first_to_last_s, 1) + " s");
+  if (outcome.restored_share() < kRestoredShareMin) {
+    report.failure("exact, " + plan.name +
+                   ": less than 60 % of the prompt tokens were restored, the comparison says little");
+  }
+}
+
+Status measure_turns_exact(Stage& stage) {
+  AgentsCase what;
+  what.title = "agents take turns, --exact";
+  what.shape.seed = "turns";
+  what.model = stage.model();
+  what.arguments = exact_arguments(4, 8192);
+  const Result<AgentsRun> run = run_side(stage, Side::kRhizome, what, {"--exact"});
+  if (!run) return fail(run.error());
+  stage.report.section(what.title, describe(what));
+  stage.report.row("ideal: each distinct token once", "-", with_commas(run->ideal_tokens));
+  stage.report.row("computed, as the server reports", "-", with_commas(run->computed_tokens));
+  stage.report.row("computed, as the engine counted", "-", with_commas(run->computed_rows));
+  stage.report.row("computed / ideal", "-", fixed(run->computed_over_ideal(), 3));
+  stage.report.row("server CPU", "-", fixed(run->cpu_s, 1) + " s");
+  stage.report.figure("computed_over_ideal_turns_exact", run->computed_over_ideal());
+  return {};
+}
+
+}  // namespace
+
+Status run_exact(Stage& stage) {
+  const ExactPlan full = plan_for(stage.quick ? "two-layer model" : "full model", stage.model(), stage.quick ? 3 : 8);
+  const ExactPlan window = plan_for("sliding-window model", stage.where.window_model, stage.quick ? 2 : 4);
+  ExactOutcome total;
+  double share = 1;
+  for (const ExactPlan* plan : {&full, &window}) {
+    const Result<ExactOutcome> outcome = compare_exactly(stage, *plan);
+    if (!outcome) return fail(outcome.error());
+    report_outcome(stage, *plan, *outcome);
+    if (plan == &full) stage.report.figure("exact_answers_compared_full", outcome->compared);
+    total.compared += outcome->compared;
+    total.different += outcome->different;
+    share = std::min(share, outcome->restored_share());
+  }
+  stage.report.figure("exact_answers_compared", total.compared);
+  stage.report.figure("exact_answers_different", total.different);
+  stage.report.figure("exact_restored_share", share);
+  return measure_turns_exact(stage);
+}
+
+}  // namespace rhizome::bench

@@ -1,0 +1,179 @@
+// What the cache costs when it has nothing to give: prompts that share nothing, and generated text. Tokens per second
+// of the servers' CPU time, because that is steady on a busy machine; rounds are interleaved, medians of their ratios.
+#include <cmath>
+
+#include "bench/agents_compare.h"
+#include "bench/cases.h"
+#include "bench/text.h"
+
+namespace rhizome::bench {
+namespace {
+
+constexpr uint32_t kPromptWords = 1000;
+constexpr uint32_t kGenerated = 256;
+constexpr uint64_t kBlockTokens = 16;
+constexpr uint64_t kMillion = 1'000'000;
+
+struct Runner {
+  std::string name;
+  std::unique_ptr<Server> server;
+  std::vector<double> tokens_per_cpu_s;  // by round
+  uint64_t tokens = 0;
+  uint64_t whole_blocks = 0;
+  Metrics before;
+  double cpu_before = 0;
+};
+
+Result<Runner> start_runner(Stage& stage, const char* name, Side side, bool exact) {
+  Runner runner;
+  runner.name = name;
+  ServerPlan plan{side, stage.model(), server_arguments(4, 8192), {}};
+  if (exact) plan.arguments = exact_arguments(4, 8192);
+  if (exact) plan.cache_arguments = {"--exact"};
+  Result<std::unique_ptr<Server>> server = stage.fleet.start(plan);
+  if (!server) return fail(server.error());
+  runner.server = std::move(*server);
+  runner.before = runner.server->metrics();
+  runner.cpu_before = runner.server->cpu_seconds();
+  return runner;
+}
+
+// `requests` one after another; counted: computed prompt tokens, or generated ones.
+Status one_round(Stage& stage, Runner& runner, const std::vector<ChatRequest>& requests, bool generated) {
+  const double cpu_before = runner.server->cpu_seconds();
+  uint64_t tokens = 0;
+  for (const ChatRequest& request : requests) {
+    const ChatAnswer answer = runner.server->chat(request);
+    if (!answer.ok()) return fail(Code::kUnavailable, "a request was not answered");
+    stage.report.answered(answer.text);
+    tokens += generated ? answer.generated_tokens : answer.computed_tokens;
+    runner.whole_blocks += answer.prompt_tokens / kBlockTokens;
+  }
+  const double cpu_s = runner.server->cpu_seconds() - cpu_before;
+  runner.tokens_per_cpu_s.push_back(static_cast<double>(tokens) / cpu_s);
+  runner.tokens += tokens;
+  stage.progress.step();
+  return {};
+}
+
+double median_ratio(const Runner& above, const Runner& below) {
+  std::vector<double> ratios;
+  for (size_t round = 0; round < above.tokens_per_cpu_s.size(); ++round) {
+    ratios.push_back(above.tokens_per_cpu_s[round] / below.tokens_per_cpu_s[round]);
+  }
+  return median(ratios);
+}
+
+std::string spread(const Runner& above, const Runner& below) {
+  double least = INFINITY;
+  double most = 0;
+  for (size_t round = 0; round < above.tokens_per_cpu_s.size(); ++round) {
+    const double ratio = above.tokens_per_cpu_s[round] / below.tokens_per_cpu_s[round];
+    least = std::min(least, ratio);
+    most = std::max(most, ratio);
+  }
+  return fixed(least, 3) + "-" + fixed(most, 3);
+}
+
+std::vector<ChatRequest> distinct_prompts(const Stage& stage, uint32_t round) {
+  std::vector<ChatRequest> requests;
+  const uint32_t prompts = stage.quick ? 2 : 1;  // CPU time is counted in hundredths of a second
+  for (uint32_t i = 0; i < prompts; ++i) {
+    ChatRequest& request = requests.emplace_back();
+    const std::string seed = "prefill-" + std::to_string(round) + "-" + std::to_string(i);
+    request.conversation = opening(seeded_words(kPromptWords, seed), seeded_words(16, seed + "-tail"));
+    request.max_tokens = 1;
+  }
+  return requests;
+}
+
+// Every whole block of what was computed must have been stored, or the comparison flatters.
+void check_all_exported(Stage& stage, const Runner& runner) {
+  const MetricsDelta metrics{runner.before, runner.server->metrics()};
+  const double blocks = metrics.of(Counter::kBlocksExported);
+  const double bytes = metrics.of(Counter::kBytesExported);
+  stage.report.note(runner.name + ": " + with_commas(static_cast<uint64_t>(blocks)) + " blocks exported of " +
+                    with_commas(runner.whole_blocks) + " whole ones, " +
+                    fixed(bytes / static_cast<double>(kMillion), 1) + " MB in " +
+                    fixed(metrics.of(Counter::kExportTime), 3) + " s");
+  if (blocks < static_cast<double>(runner.whole_blocks))
+    stage.report.failure("prefill: not every whole block was exported");
+}
+
+std::string speed(const Runner& runner) {
+  return fixed(median(runner.tokens_per_cpu_s), 1) + " /s";
+}
+
+}  // namespace
+
+Status run_prefill(Stage& stage) {
+  const uint32_t rounds = stage.quick ? 3 : 7;
+  stage.progress.begin("prompts with nothing to reuse", 3 * rounds);
+  std::vector<Runner> runners;
+  for (const auto& [name, side, exact] :
+       {std::tuple("stock", Side::kStock, false), std::tuple("rhizome", Side::kRhizome, false),
+        std::tuple("rhizome --exact", Side::kRhizome, true)}) {
+    Result<Runner> runner = start_runner(stage, name, side, exact);
+    if (!runner) return fail(runner.error());
+    runners.push_back(std::move(*runner));
+  }
+  for (uint32_t round = 0; round < rounds; ++round) {
+    const std::vector<ChatRequest> requests = distinct_prompts(stage, round);
+    for (size_t i = 0; i < runners.size(); ++i) {  // another one first in each round
+      if (const Status done = one_round(stage, runners[(round + i) % runners.size()], requests, false); !done)
+        return done;
+    }
+  }
+  stage.progress.pause();
+  const Runner& off = runners[0];
+  const Runner& on = runners[1];
+  const Runner& exact = runners[2];
+  Report& report = stage.report;
+  report.section("prompts with nothing to reuse", "1,000 words; tokens per second of server CPU, medians of " +
+                                                      std::to_string(rounds) +
+                                                      " interleaved rounds; -t 2 -np 4 -c 8192");
+  report.row("tokens computed", with_commas(off.tokens), with_commas(on.tokens));
+  report.row("tokens per CPU second", speed(off), speed(on));
+  report.row("tokens per CPU second, --exact", "-", speed(exact));
+  report.row("on / off: median, spread", fixed(median_ratio(on, off), 3), spread(on, off));
+  check_all_exported(stage, on);
+  check_all_exported(stage, exact);
+  report.figure("ratio_prefill_on_over_off", median_ratio(on, off));
+  report.figure("ratio_prefill_exact_over_default", median_ratio(exact, on));
+  const MetricsDelta exported{on.before, on.server->metrics()};
+  report.figure("prefill_exported_bytes", exported.of(Counter::kBytesExported));
+  return {};
+}
+
+Status run_decode(Stage& stage) {
+  const uint32_t rounds = stage.quick ? 3 : 5;
+  stage.progress.begin("generated text", 2 * rounds);
+  Result<Runner> off = start_runner(stage, "stock", Side::kStock, false);
+  if (!off) return fail(off.error());
+  Result<Runner> on = start_runner(stage, "rhizome", Side::kRhizome, false);
+  if (!on) return fail(on.error());
+  for (uint32_t round = 0; round < rounds; ++round) {
+    ChatRequest request;
+    request.conversation = opening("hello", seeded_words(8, "decode-" + std::to_string(round)));
+    request.max_tokens = kGenerated;
+    request.ignore_end = true;
+    Runner& first = round % 2 == 0 ? *off : *on;
+    Runner& second = round % 2 == 0 ? *on : *off;
+    if (const Status done = one_round(stage, first, {request}, true); !done) return done;
+    if (const Status done = one_round(stage, second, {request}, true); !done) return done;
+  }
+  stage.progress.pause();
+  const MetricsDelta metrics{on->before, on->server->metrics()};
+  const double share = metrics.of(Counter::kHookTimeDecode) / (on->server->cpu_seconds() - on->cpu_before);
+  Report& report = stage.report;
+  report.section("generated text", std::to_string(kGenerated) + " tokens, one sequence; medians of " +
+                                       std::to_string(rounds) + " interleaved rounds; -t 2 -kvu -np 4 -c 8192");
+  report.row("tokens per CPU second", speed(*off), speed(*on));
+  report.row("on / off: median, spread", fixed(median_ratio(*on, *off), 3), spread(*on, *off));
+  report.row("CPU inside Rhizome while generating", "-", fixed(100 * share, 2) + " %");
+  report.figure("ratio_decode_on_over_off", median_ratio(*on, *off));
+  report.figure("decode_hook_cpu_share", share);
+  return {};
+}
+
+}  // namespace rhizome::bench
