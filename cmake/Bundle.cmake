@@ -1,1 +1,36 @@
-# Filled in when the engine's library exists.
+# libexec/: the servers that the program starts, each in a folder of its own beside what the dynamic linker and ggml look
+# for there (ggml searches its CPU back ends in the folder of the program).
+#
+#   libexec/rhizome/   llama-server with the patch, llama.cpp's libraries, librhizome_llama.so
+#   libexec/stock/     llama-server as it is, llama.cpp's libraries
+#
+# `ninja bundle` makes it in the build tree, with links; `cmake --install` copies it.
+
+include(GNUInstallDirs)
+
+if(NOT TARGET rhizome_llama)
+  message(WARNING "no engine library yet: nothing to bundle")
+  add_custom_target(bundle)
+  return()
+endif()
+
+add_custom_target(bundle ALL DEPENDS rhizome_llama)
+foreach(flavour IN ITEMS rhizome stock)
+  if(EXISTS ${LLAMA_FOLDER}/bin-${flavour}/llama-server)
+    set(library "")
+    if(flavour STREQUAL "rhizome")
+      set(library $<TARGET_FILE:rhizome_llama>)
+    endif()
+    add_custom_command(TARGET bundle POST_BUILD
+      COMMAND ${CMAKE_COMMAND} -DFROM=${LLAMA_FOLDER} -DFLAVOUR=${flavour} -DLIBRARY=${library}
+              -DTO=${CMAKE_BINARY_DIR}/libexec/${flavour} -P ${CMAKE_SOURCE_DIR}/cmake/BundleFolder.cmake)
+    install(PROGRAMS ${LLAMA_FOLDER}/bin-${flavour}/llama-server DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/${flavour})
+    install(DIRECTORY ${LLAMA_FOLDER}/lib/ DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/${flavour} FILES_MATCHING PATTERN "*.so*")
+  endif()
+endforeach()
+
+install(TARGETS rhizome RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS rhizome_llama LIBRARY DESTINATION lib)
+install(CODE "
+  file(CREATE_LINK ../../lib/librhizome_llama.so
+       \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBEXECDIR}/rhizome/librhizome_llama.so SYMBOLIC)")

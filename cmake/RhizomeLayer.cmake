@@ -9,7 +9,7 @@
 #   TEST_HEADERS <.h>            for the tests of this layer and of those that name it
 #   TEST_USES <layers>           what a test may include beside that
 #   TEST_LIBS <libraries>
-#   LABELS <ctest labels>        'concurrency': the thread sanitizer runs it
+#   LABELS <ctest labels>        'concurrency': the thread sanitizer runs it; 'system': runs alone, without sanitizers
 #   PROGRAM <name> <main .cc>)   a program made of the layer and one file of its own
 #
 # One folder is one layer is one static library. A layer must be declared before another names it, so the order of
@@ -88,6 +88,11 @@ function(rhizome_test target)
   add_dependencies(${target} layering)
   add_test(NAME ${target} COMMAND ${target})
   set_tests_properties(${target} PROPERTIES LABELS "${T_LABELS}" TIMEOUT 900)
+  target_compile_definitions(${target} PRIVATE
+    LLAMA_BACKEND_DIR="${LLAMA_BACKEND_DIR}" RHIZOME_MODELS_DIR="${RHIZOME_SETUP_CACHE}/models")
+  if("system" IN_LIST T_LABELS)
+    set_tests_properties(${target} PROPERTIES RUN_SERIAL TRUE)
+  endif()
   if("concurrency" IN_LIST T_LABELS)
     set_property(GLOBAL APPEND PROPERTY RHIZOME_CONCURRENCY_TESTS ${target})
   endif()

@@ -1,0 +1,41 @@
+# What a person types; everything else is CMake's (cmake --list-presets) and the scripts' in tools/.
+#   make demo       install what is needed, build, show what the cache does
+#   make test       everything that has to hold, the way CI runs it
+#   make setup | build | bench | format | tidy | install PREFIX=/usr/local
+
+PREFIX ?= /usr/local
+RHIZOME = build/release/bin/rhizome
+export CCACHE_DIR ?= $(or $(RHIZOME_SETUP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rhizome-setup)/ccache
+
+.PHONY: setup build demo test bench format tidy install
+
+setup:
+	@tools/setup
+
+build: setup
+	@echo "build: the program and the library, build/release (some minutes the first time)"
+	@cmake --preset release $(if $(LLAMA_FROM),-DLLAMA_FROM=$(LLAMA_FROM)) \
+	  $(if $(RHIZOME_LLAMA_SOURCE),-DRHIZOME_LLAMA_SOURCE=$(RHIZOME_LLAMA_SOURCE)) > build-configure.log 2>&1 \
+	  && rm -f build-configure.log || { cat build-configure.log; rm -f build-configure.log; exit 1; }
+	@cmake --build --preset release --target rhizome bundle
+	@echo "build: $(RHIZOME) and build/release/lib/librhizome_llama.so"
+
+demo: build
+	@$(RHIZOME) bench agents demo
+
+bench: build
+	@$(RHIZOME) bench agents
+
+test:
+	@tools/setup --test
+	@python3 tools/run_tests.py
+
+format:
+	@git ls-files 'src/*.h' 'src/*.cc' 'tests/*.h' 'tests/*.cc' 'tools/*.cc' 'examples/*.cc' | xargs clang-format-19 -i
+
+tidy:
+	@tools/setup --test
+	@python3 tools/run_tests.py tidy lint --all
+
+install: build
+	@cmake --install build/release --prefix $(PREFIX)
