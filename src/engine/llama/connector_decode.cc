@@ -1,0 +1,205 @@
+// The forward pass outside exact mode. A batch goes to the engine untouched whenever it can; it is cut only for a
+// sliding window (rows must be exported before the window passes them), and for programs without the hook, whose
+// prompts are restored here.
+#include <algorithm>
+
+#include "engine/llama/connector.h"
+#include "engine/llama/hook_time.h"
+#include "telemetry/log.h"
+
+namespace rhizome {
+
+int32_t Connector::decode(const llama_batch& batch) {
+  MutexLock lock(mutex_);
+  HookTime time(engine_, Counter::kHookTime);
+  flight_.begin_batch();
+  outputs_.reset();
+  if (embeddings_ || !prepare(batch)) return decode_unknown(batch);
+  if (generated_rows(rows_) == rows_.size()) time.count_as(Counter::kHookTimeDecode);
+  return exact() ? decode_exact() : decode_default(batch);
+}
+
+// Embeddings in or out, or rows shared between sequences: what they leave in the cache is not followed.
+int32_t Connector::decode_unknown(const llama_batch& batch) {
+  for (const int32_t seq : sequences_of(batch)) {
+    if (sequences_.contains(seq)) taint(seq);
+  }
+  return engine_.decode(batch, 0);
+}
+
+// Translates the batch, brings lost sequences back, and gives every row's sequence its variant. False: the batch is
+// not understood.
+bool Connector::prepare(const llama_batch& batch) {
+  if (!rows_of(batch, sequences_, rows_)) return false;
+  drop_repeated_rows();
+  runs_of(rows_, runs_);
+  for (const Run& run : runs_) {
+    Sequence& sequence = sequences_.at(run.sequence);
+    if (sequence.tainted) continue;
+    if (!revive(run.sequence)) return false;
+    if (run.size() > 1) sequence.in_prompt = true;
+    // The caller goes on from somewhere else than the shadow says: what is there is not known.
+    const bool first_run = run.begin == 0 || rows_[run.begin - 1].sequence != run.sequence;
+    if (first_run && rows_[run.begin].position != static_cast<int32_t>(sequence.accepted())) {
+      taint(run.sequence);
+      continue;
+    }
+    const VariantId variant = sequence.bypass ? kNoVariant : variants_.now(sequence.salt);
+    if (sequence.accepted() == 0) {
+      sequence.variant = variant;
+    } else if (sequence.variant != variant) {
+      publish(run.sequence);
+      sequence.variant = kNoVariant;  // rows of two kinds: no longer stored or shared
+    }
+  }
+  return true;
+}
+
+// After a batch that failed late, the caller sends rows again that were computed before the failure.
+void Connector::drop_repeated_rows() {
+  const auto repeated = [this](const Row& row) REQUIRES(mutex_) {
+    const Sequence& sequence = sequences_.at(row.sequence);
+    if (!sequence.ahead || sequence.tainted || row.position < 0) return false;
+    const auto position = static_cast<uint32_t>(row.position);
+    if (position >= sequence.rows()) return false;
+    if (!row.output && sequence.tokens[position] == row.token) return true;
+    drop_rows(row.sequence, position);  // it is wanted with an output, or it is another token
+    return false;
+  };
+  rows_.erase(std::remove_if(rows_.begin(), rows_.end(), repeated), rows_.end());
+}
+
+uint32_t Connector::generated_rows(std::span<const Row> rows) const {
+  // A row on its own that has an output and does not end a prompt is a generated token that is fed back.
+  return static_cast<uint32_t>(std::count_if(rows.begin(), rows.end(), [this](const Row& row) REQUIRES(mutex_) {
+    return row.output && !sequences_.at(row.sequence).in_prompt;
+  }));
+}
+
+int32_t Connector::decode_default(const llama_batch& batch) {
+  last_.clear();
+  const auto is_prompt = [this](const Run& run) REQUIRES(mutex_) {
+    return run.size() > engine_.facts.block_tokens && !sequences_.at(run.sequence).tainted;
+  };
+  const bool alone = std::count_if(runs_.begin(), runs_.end(), is_prompt) < 2;
+  for (Run run : runs_) {
+    if (!sequences_.at(run.sequence).tainted && revive(run.sequence)) {
+      restore_within(run);
+      if (const int32_t status = compute_early(run, alone); status != 0) return status;
+    }
+    last_.insert(last_.end(), rows_.begin() + static_cast<ptrdiff_t>(run.begin),
+                 rows_.begin() + static_cast<ptrdiff_t>(run.end));
+  }
+  for (const Run& run : runs_) revive(run.sequence);
+  const uint32_t generated = generated_rows(last_);
+  int32_t status = 0;
+  if (last_.size() == static_cast<size_t>(batch.n_tokens)) {
+    status = engine_.decode(batch, generated);
+  } else {
+    outputs_.split(last_, batch.n_tokens);
+    if (!last_.empty()) status = engine_.decode(last_, generated);
+  }
+  if (status != 0) {
+    settle_failure(last_, status);
+    return status;
+  }
+  absorb(last_);
+  for (const Run& run : runs_) sequences_.at(run.sequence).ahead = false;
+  publish_touched(rows_);
+  return 0;
+}
+
+// For programs without the hook: puts stored or live rows in place of the run's first ones.
+void Connector::restore_within(Run& run) {
+  Sequence& sequence = sequences_.at(run.sequence);
+  const size_t end = rows_[run.end - 1].output ? run.end - 1 : run.end;
+  if (!options_.restore || sequence.hooked || sequence.bypass || sequence.variant == kNoVariant ||
+      end - run.begin < engine_.facts.block_tokens) {
+    return;
+  }
+  std::vector<Token> prompt = sequence.tokens;
+  for (size_t i = run.begin; i < end; ++i) prompt.push_back(rows_[i].token);
+  const uint32_t before = sequence.rows();
+  share_live(run.sequence, prompt);
+  restore_stored(run.sequence, prompt, engine_.facts.block_tokens, static_cast<uint32_t>(prompt.size()), true);
+  if (sequence.rows() < before) {  // the cache had to be cleared: the earlier rows come back by computing them
+    std::vector<Token> earlier(prompt.begin(), prompt.begin() + before);
+    sequence.tokens = std::move(earlier);
+    sequences_.lose(run.sequence);
+    if (!rebuild(run.sequence)) return;
+  }
+  sequence.counted = false;
+  count(sequence, end - run.begin, 0, sequence.rows() - before);
+  run.begin += sequence.rows() - before;
+  sequence.ahead = sequence.ahead || sequence.rows() > before;
+}
+
+// Computes the first rows of a prompt in batches of their own, and stores them: before a window passes them, or so
+// that the next prompt of the same batch finds them. Leaves the rows with outputs, which must come last.
+int32_t Connector::compute_early(Run& run, bool alone) {
+  Sequence& sequence = sequences_.at(run.sequence);
+  const uint32_t block = engine_.facts.block_tokens;
+  const uint32_t window = engine_.facts.shape.window;
+  size_t end = rows_[run.end - 1].output ? run.end - 1 : run.end;
+  if (end <= run.begin) return 0;
+  uint32_t step = static_cast<uint32_t>(end - run.begin);
+  if (window > 0) {
+    // To a block's end, in steps that leave all of their rows inside the window.
+    const uint32_t position = static_cast<uint32_t>(rows_[run.begin].position);
+    const uint32_t stop = (position + step) / block * block;
+    end = stop > position ? run.begin + (stop - position) : run.begin;
+    const uint32_t inside = window >= 2 * block ? (window - block) / block * block : block;
+    step = std::max(std::min(engine_.api.n_ubatch(engine_.context), inside), block);
+  } else if (alone || sequence.hooked || sequence.variant == kNoVariant || step < block) {
+    return 0;
+  }
+  while (run.begin < end) {
+    // The first step ends at a block's end, so that the next ones hold whole blocks.
+    const uint32_t position = static_cast<uint32_t>(rows_[run.begin].position);
+    const size_t count = std::min<size_t>(end - run.begin, window > 0 ? step - position % block : step);
+    const auto part = std::span<const Row>(rows_).subspan(run.begin, count);
+    if (const int32_t status = engine_.decode(part, 0); status != 0) {
+      settle_failure(part, status);
+      return status;
+    }
+    absorb(part);
+    sequence.ahead = true;
+    publish(run.sequence);
+    run.begin += count;
+  }
+  return 0;
+}
+
+// Takes computed rows into the shadow.
+void Connector::absorb(std::span<const Row> rows) {
+  for (const Row& row : rows) {
+    Sequence& sequence = sequences_.at(row.sequence);
+    if (sequence.tainted) continue;
+    sequences_.append(row.sequence, std::span(&row.token, 1));
+    sequence.open_epoch = row.output ? 0 : flight_.epoch();
+    if (row.output) sequence.in_prompt = false;
+  }
+}
+
+void Connector::publish_touched(std::span<const Row> rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const bool last_of_sequence = i + 1 == rows.size() || rows[i + 1].sequence != rows[i].sequence;
+    if (last_of_sequence) publish(rows[i].sequence);
+  }
+}
+
+// What a failed forward pass left behind. 1 changes nothing; after other failures some rows may have been computed.
+void Connector::settle_failure(std::span<const Row> rows, int32_t status) {
+  if (status == 1 || status == -1) return;
+  for (const Row& row : rows) {
+    const Sequence& sequence = sequences_.at(row.sequence);
+    if (sequence.tainted) continue;
+    const int32_t last = engine_.api.memory_seq_pos_max(engine_.memory, row.sequence);
+    if (row.position <= last && row.position == static_cast<int32_t>(sequence.rows())) {
+      sequences_.append(row.sequence, std::span(&row.token, 1));
+    }
+    if (last + 1 < static_cast<int32_t>(sequence.rows())) taint(row.sequence);
+  }
+}
+
+}  // namespace rhizome

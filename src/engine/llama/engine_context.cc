@@ -1,0 +1,37 @@
+#include "engine/llama/engine_context.h"
+
+#include "machine/clock.h"
+
+namespace rhizome {
+
+int32_t EngineContext::timed_decode(const llama_batch& batch, Counter time) {
+  const uint64_t begin_ns = monotonic_now_ns();
+  const uint64_t cpu_begin_ns = thread_cpu_now_ns();
+  const int32_t status = api.decode(context, batch);
+  engine_cpu_ns_ += thread_cpu_now_ns() - cpu_begin_ns;
+  counters.add(time, monotonic_now_ns() - begin_ns);
+  return status;
+}
+
+int32_t EngineContext::decode(const llama_batch& batch, uint32_t generated) {
+  const auto rows = static_cast<uint32_t>(batch.n_tokens);
+  const int32_t status =
+      timed_decode(batch, generated == rows ? Counter::kComputeTimeGenerate : Counter::kComputeTimePrompt);
+  if (status == 0) {
+    counters.add(Counter::kTokensComputedPrompt, rows - generated);
+    counters.add(Counter::kTokensComputedGenerated, generated);
+  }
+  return status;
+}
+
+int32_t EngineContext::decode(std::span<const Row> rows, uint32_t generated) {
+  return decode(buffer_.fill(rows), generated);
+}
+
+int32_t EngineContext::rebuild(std::span<const Row> rows) {
+  const int32_t status = timed_decode(buffer_.fill(rows), Counter::kComputeTimePrompt);
+  if (status == 0) counters.add(Counter::kTokensComputedRebuilt, rows.size());
+  return status;
+}
+
+}  // namespace rhizome

@@ -1,0 +1,56 @@
+#include "engine/llama/preload/next_api.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+namespace rhizome {
+namespace {
+
+// The address that this library itself has under a name must not be taken for the next one.
+bool is_own(const void* address) {
+  Dl_info found{};
+  Dl_info own{};
+  return dladdr(address, &found) != 0 && dladdr(reinterpret_cast<const void*>(&next_llama_api), &own) != 0 &&
+         found.dli_fbase == own.dli_fbase;
+}
+
+int find_in_object(dl_phdr_info* object, size_t /*bytes*/, void* found) {
+  if (object->dlpi_name == nullptr || object->dlpi_name[0] == 0) return 0;
+  void* handle = dlopen(object->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return 0;
+  const void* address = dlsym(handle, "llama_decode");
+  if (address == nullptr || is_own(address)) {
+    dlclose(handle);
+    return 0;
+  }
+  *static_cast<void**>(found) = handle;  // kept: the library must not go while its functions are in the table
+  return 1;
+}
+
+void* library_handle() {
+  const void* next = dlsym(RTLD_NEXT, "llama_decode");
+  if (next != nullptr && !is_own(next)) return RTLD_NEXT;
+  void* handle = nullptr;
+  dl_iterate_phdr(find_in_object, &handle);
+  return handle;
+}
+
+LlamaApi look_up() {
+  LlamaApi api;
+  void* handle = library_handle();
+  if (handle == nullptr) return api;
+#define RHIZOME_LLAMA_LOOK_UP(name) \
+  api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, "llama_" #name));
+  RHIZOME_LLAMA_FUNCTIONS(RHIZOME_LLAMA_LOOK_UP)
+#undef RHIZOME_LLAMA_LOOK_UP
+  return api;
+}
+
+}  // namespace
+
+const LlamaApi& next_llama_api() {
+  static const LlamaApi api = look_up();
+  return api;
+}
+
+}  // namespace rhizome

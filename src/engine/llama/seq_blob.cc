@@ -1,0 +1,330 @@
+#include "engine/llama/seq_blob.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "contract/check.h"
+
+namespace rhizome {
+namespace {
+
+// llama-context.cpp: io_magic.
+constexpr uint32_t kBlobMagic = 0xaf143cd8;
+constexpr uint64_t kCellBytes = 12;  // position, count of sequences, sequence
+constexpr uint32_t kLayersMax = 4096;
+constexpr uint64_t kRowBytesMax = uint64_t{1} << 32;
+constexpr size_t kSectionsMax = 2;
+
+class Cursor {
+ public:
+  explicit Cursor(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T take() {
+    T value{};
+    if (const std::byte* at = skip(sizeof(T)); at != nullptr) std::memcpy(&value, at, sizeof(T));
+    return value;
+  }
+
+  const std::byte* skip(uint64_t count) {
+    if (failed_ || count > bytes_.size() - offset_) {
+      failed_ = true;
+      return nullptr;
+    }
+    const std::byte* at = bytes_.data() + offset_;
+    offset_ += count;
+    return at;
+  }
+
+  bool failed() const { return failed_; }
+  bool at_end() const { return !failed_ && offset_ == bytes_.size(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+  size_t offset_ = 0;
+  bool failed_ = false;
+};
+
+class Appender {
+ public:
+  explicit Appender(std::span<std::byte> out) : out_(out) {}
+
+  template <class T>
+  void put(T value) {
+    std::memcpy(room(sizeof(T)), &value, sizeof(T));
+  }
+
+  std::byte* room(uint64_t count) {
+    RHIZOME_CHECK(count <= out_.size() - offset_);
+    std::byte* at = out_.data() + offset_;
+    offset_ += count;
+    return at;
+  }
+
+  bool full() const { return offset_ == out_.size(); }
+
+ private:
+  std::span<std::byte> out_;
+  size_t offset_ = 0;
+};
+
+// Reads one part's header; the rows stay. False when it cannot be a part of `cells` cells.
+bool take_part(Cursor& cursor, bool transposed_value, uint32_t cells, BlobPart& part, const std::byte*& rows) {
+  part.type = cursor.take<int32_t>();
+  if (transposed_value) {
+    part.element_bytes = cursor.take<uint32_t>();
+    part.row_bytes = uint64_t{part.element_bytes} * cursor.take<uint32_t>();
+  } else {
+    part.row_bytes = cursor.take<uint64_t>();
+  }
+  if (cursor.failed() || part.type < 0 || part.row_bytes == 0 || part.row_bytes > kRowBytesMax) return false;
+  rows = cursor.skip(part.row_bytes * cells);
+  return rows != nullptr;
+}
+
+bool take_cells(Cursor& cursor, uint32_t cells, std::vector<int32_t>* positions) {
+  for (uint32_t i = 0; i < cells; ++i) {
+    const auto position = cursor.take<int32_t>();
+    const auto sequences = cursor.take<uint32_t>();
+    cursor.take<int32_t>();  // the sequence's own number; the reader of a blob ignores it
+    if (cursor.failed() || position < 0 || sequences != 1) return false;
+    if (positions != nullptr) positions->push_back(position);
+  }
+  return true;
+}
+
+// One section, every header taken as the truth.
+bool discover_section(Cursor& cursor, uint32_t cells, bool values, uint32_t& streams, BlobSection& section) {
+  streams = cursor.take<uint32_t>();
+  if (cursor.failed() || streams == 0 || streams > 256) return false;
+  bool seen = false;
+  for (uint32_t stream = 0; stream < streams; ++stream) {
+    const auto count = cursor.take<uint32_t>();
+    if (cursor.failed()) return false;
+    if (count == 0) continue;
+    if (count != cells || seen || !take_cells(cursor, count, nullptr)) return false;
+    seen = true;
+    const auto transposed = cursor.take<uint32_t>();
+    section.layers = cursor.take<uint32_t>();
+    if (cursor.failed() || transposed > 1 || section.layers == 0 || section.layers > kLayersMax) return false;
+    section.transposed = transposed == 1;
+    for (uint32_t i = 0; i < section.layers * (values ? 2 : 1); ++i) {
+      BlobPart part;
+      part.value = i >= section.layers;
+      const std::byte* rows = nullptr;
+      if (!take_part(cursor, part.value && section.transposed, cells, part, rows)) return false;
+      section.parts.push_back(part);
+    }
+  }
+  return seen;
+}
+
+bool same_part(const BlobPart& a, const BlobPart& b) {
+  return a.type == b.type && a.row_bytes == b.row_bytes && a.element_bytes == b.element_bytes;
+}
+
+}  // namespace
+
+uint64_t BlobShape::payload_bytes(uint64_t tokens) const {
+  uint64_t bytes = 0;
+  for (const BlobSection& section : sections) {
+    for (const BlobPart& part : section.parts) bytes += part.row_bytes * tokens;
+  }
+  return bytes;
+}
+
+Layout BlobShape::layout(uint32_t block_tokens) const {
+  Layout layout;
+  layout.block_tokens = block_tokens;
+  for (const BlobSection& section : sections) {
+    uint32_t keys = 0;
+    uint32_t values = 0;
+    for (const BlobPart& part : section.parts) {
+      LayoutPart out;
+      out.kind = part.value ? LayoutPart::Kind::kValue : LayoutPart::Kind::kKey;
+      out.window = section.window ? 1 : 0;
+      out.transposed = part.value && section.transposed ? 1 : 0;
+      out.layer = part.value ? values++ : keys++;
+      out.element_type = static_cast<uint32_t>(part.type);
+      out.element_bytes = part.element_bytes;
+      out.row_bytes = part.row_bytes;
+      layout.parts.push_back(out);
+    }
+  }
+  return layout;
+}
+
+Result<BlobShape> discover_blob_shape(std::span<const std::byte> blob, uint32_t cells) {
+  // Latent attention keeps no V; nothing in the blob says so, but only one reading uses every byte.
+  for (const bool values : {true, false}) {
+    Cursor cursor(blob);
+    if (cursor.take<uint32_t>() != kBlobMagic) break;
+    cursor.take<int32_t>();
+    BlobShape shape;
+    while (!cursor.at_end() && !cursor.failed() && shape.sections.size() < kSectionsMax) {
+      BlobSection section;
+      uint32_t streams = 0;
+      if (!discover_section(cursor, cells, values, streams, section)) break;
+      if (!shape.sections.empty() && streams != shape.streams) break;
+      shape.streams = streams;
+      section.window = !shape.sections.empty();
+      shape.sections.push_back(std::move(section));
+    }
+    if (cursor.at_end() && !shape.sections.empty()) return shape;
+  }
+  return fail(Code::kUnimplemented, "the engine's sequence state has a layout that is not known here");
+}
+
+Result<BlobReader> BlobReader::parse(std::span<const std::byte> blob, const BlobShape& shape) {
+  const auto refuse = [] { return fail(Code::kDataLoss, "sequence state does not have the probed shape"); };
+  Cursor cursor(blob);
+  if (cursor.take<uint32_t>() != kBlobMagic) return refuse();
+  cursor.take<int32_t>();
+  BlobReader reader;
+  reader.shape_ = &shape;
+  for (const BlobSection& expected : shape.sections) {
+    Section& section = reader.sections_.emplace_back();
+    if (cursor.take<uint32_t>() != shape.streams || cursor.failed()) return refuse();
+    for (uint32_t stream = 0; stream < shape.streams; ++stream) {
+      const auto cells = cursor.take<uint32_t>();
+      if (cursor.failed()) return refuse();
+      if (cells == 0) continue;
+      if (!section.positions.empty() || !take_cells(cursor, cells, &section.positions)) return refuse();
+      if (cursor.take<uint32_t>() != (expected.transposed ? 1U : 0U)) return refuse();
+      if (cursor.take<uint32_t>() != expected.layers) return refuse();
+      for (const BlobPart& part : expected.parts) {
+        BlobPart found;
+        const std::byte* rows = nullptr;
+        if (!take_part(cursor, part.value && expected.transposed, cells, found, rows)) return refuse();
+        if (!same_part(found, part)) return refuse();
+        section.parts.push_back(rows);
+      }
+    }
+    bool in_order = true;
+    for (size_t i = 1; i < section.positions.size(); ++i) {
+      in_order = in_order && section.positions[i] == section.positions[i - 1] + 1;
+    }
+    if (in_order) continue;
+    for (uint32_t i = 0; i < section.positions.size(); ++i) section.by_position.emplace_back(section.positions[i], i);
+    std::sort(section.by_position.begin(), section.by_position.end());
+    for (size_t i = 1; i < section.by_position.size(); ++i) {
+      if (section.by_position[i].first == section.by_position[i - 1].first) return refuse();
+    }
+  }
+  if (!cursor.at_end()) return refuse();
+  return reader;
+}
+
+int64_t BlobReader::cell_of(const Section& section, int32_t position) {
+  if (section.by_position.empty()) {
+    if (section.positions.empty()) return -1;
+    const int64_t cell = int64_t{position} - section.positions.front();
+    return cell >= 0 && cell < static_cast<int64_t>(section.positions.size()) ? cell : -1;
+  }
+  const auto at = std::lower_bound(section.by_position.begin(), section.by_position.end(),
+                                   std::pair<int32_t, uint32_t>(position, 0));
+  return at != section.by_position.end() && at->first == position ? int64_t{at->second} : -1;
+}
+
+bool BlobReader::copy_payload(uint32_t first, uint32_t tokens, std::span<std::byte> payload) const {
+  RHIZOME_CHECK(payload.size() == shape_->payload_bytes(tokens));
+  std::byte* out = payload.data();
+  std::vector<uint64_t> cells(tokens);
+  for (size_t s = 0; s < sections_.size(); ++s) {
+    const Section& section = sections_[s];
+    bool adjacent = true;
+    for (uint32_t i = 0; i < tokens; ++i) {
+      const int64_t cell = cell_of(section, static_cast<int32_t>(first + i));
+      if (cell < 0) return false;
+      cells[i] = static_cast<uint64_t>(cell);
+      adjacent = adjacent && cells[i] == cells[0] + i;
+    }
+    const uint64_t section_cells = section.positions.size();
+    for (size_t p = 0; p < section.parts.size(); ++p) {
+      const BlobPart& part = shape_->sections[s].parts[p];
+      const bool transposed = part.value && shape_->sections[s].transposed;
+      const uint64_t unit = transposed ? part.element_bytes : part.row_bytes;
+      const uint64_t planes = transposed ? part.row_bytes / part.element_bytes : 1;
+      for (uint64_t plane = 0; plane < planes; ++plane) {
+        const std::byte* rows = section.parts[p] + plane * section_cells * unit;
+        if (adjacent) {
+          std::memcpy(out, rows + cells[0] * unit, tokens * unit);
+          out += tokens * unit;
+          continue;
+        }
+        for (uint32_t i = 0; i < tokens; ++i, out += unit) std::memcpy(out, rows + cells[i] * unit, unit);
+      }
+    }
+  }
+  return true;
+}
+
+BlobWriter::BlobWriter(const BlobShape& shape, uint32_t block_tokens, uint32_t first, uint32_t blocks_count,
+                       uint32_t window_from)
+    : shape_(shape), block_tokens_(block_tokens), first_(first), blocks_count_(blocks_count), window_from_(window_from) {
+  RHIZOME_CHECK(first % block_tokens == 0 && window_from % block_tokens == 0 && blocks_count > 0);
+  bytes_ = sizeof(uint32_t) + sizeof(int32_t);
+  for (const BlobSection& section : shape.sections) {
+    const uint64_t cells = uint64_t{blocks_count - skipped_blocks(section)} * block_tokens;
+    bytes_ += sizeof(uint32_t) * (1 + shape.streams);
+    if (cells == 0) continue;
+    bytes_ += cells * kCellBytes + 2 * sizeof(uint32_t);
+    // The header of a part has the same size in both forms: type and row bytes, or type and two counts.
+    for (const BlobPart& part : section.parts) bytes_ += sizeof(int32_t) + sizeof(uint64_t) + part.row_bytes * cells;
+  }
+}
+
+uint32_t BlobWriter::skipped_blocks(const BlobSection& section) const {
+  if (!section.window || window_from_ <= first_) return 0;
+  return std::min(blocks_count_, (window_from_ - first_) / block_tokens_);
+}
+
+void BlobWriter::write(std::span<const std::span<const std::byte>> payloads, std::span<std::byte> out) const {
+  RHIZOME_CHECK(payloads.size() == blocks_count_ && out.size() == bytes_);
+  Appender to(out);
+  to.put<uint32_t>(kBlobMagic);
+  to.put<int32_t>(0);
+  uint64_t payload_offset = 0;  // of the part being written, in every block's payload
+  for (const BlobSection& section : shape_.sections) {
+    const uint32_t skipped = skipped_blocks(section);
+    const auto used = payloads.subspan(skipped);
+    const uint32_t cells = static_cast<uint32_t>(used.size()) * block_tokens_;
+    to.put<uint32_t>(shape_.streams);
+    to.put<uint32_t>(cells);
+    for (uint32_t i = 0; i < cells; ++i) {
+      to.put<int32_t>(static_cast<int32_t>(first_ + skipped * block_tokens_ + i));
+      to.put<uint32_t>(1);
+      to.put<int32_t>(0);
+    }
+    if (cells > 0) {
+      to.put<uint32_t>(section.transposed ? 1 : 0);
+      to.put<uint32_t>(section.layers);
+    }
+    for (const BlobPart& part : section.parts) {
+      const uint64_t part_bytes = part.row_bytes * block_tokens_;
+      const bool transposed = part.value && section.transposed;
+      const uint64_t planes = transposed ? part.row_bytes / part.element_bytes : 1;
+      const uint64_t unit = part_bytes / planes;
+      if (cells > 0) {
+        to.put<int32_t>(part.type);
+        if (transposed) {
+          to.put<uint32_t>(part.element_bytes);
+          to.put<uint32_t>(static_cast<uint32_t>(planes));
+        } else {
+          to.put<uint64_t>(part.row_bytes);
+        }
+        for (uint64_t plane = 0; plane < planes; ++plane) {
+          for (const auto& payload : used) {
+            std::memcpy(to.room(unit), payload.data() + payload_offset + plane * unit, unit);
+          }
+        }
+      }
+      payload_offset += part_bytes;
+    }
+    for (uint32_t stream = 1; stream < shape_.streams; ++stream) to.put<uint32_t>(0);
+  }
+  RHIZOME_CHECK(to.full());
+}
+
+}  // namespace rhizome

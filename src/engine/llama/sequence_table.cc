@@ -1,0 +1,93 @@
+#include "engine/llama/sequence_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "contract/check.h"
+
+namespace rhizome {
+
+void SequenceTable::append(int64_t seq, std::span<const Token> tokens) {
+  Sequence& sequence = at(seq);
+  for (const Token token : tokens) {
+    uint32_t cell = static_cast<uint32_t>(cell_rows_.size());
+    if (cells_free_.empty()) {
+      cell_rows_.push_back(1);
+    } else {
+      cell = cells_free_.back();
+      cells_free_.pop_back();
+      cell_rows_[cell] = 1;
+    }
+    ++cells_used_;
+    sequence.tokens.push_back(token);
+    sequence.cells.push_back(cell);
+  }
+}
+
+void SequenceTable::share(int64_t from, int64_t to, uint32_t end) {
+  Sequence& source = at(from);
+  Sequence& target = at(to);
+  RHIZOME_CHECK(from != to && end <= source.rows());
+  for (uint32_t row = target.rows(); row < end; ++row) {
+    ++cell_rows_[source.cells[row]];
+    target.tokens.push_back(source.tokens[row]);
+    target.cells.push_back(source.cells[row]);
+  }
+}
+
+void SequenceTable::drop_cells(Sequence& sequence, uint32_t from) {
+  for (size_t row = from; row < sequence.cells.size(); ++row) {
+    const uint32_t cell = sequence.cells[row];
+    RHIZOME_CHECK(cell_rows_[cell] > 0);
+    if (--cell_rows_[cell] > 0) continue;
+    cells_free_.push_back(cell);
+    --cells_used_;
+  }
+  sequence.cells.resize(std::min<size_t>(sequence.cells.size(), from));
+}
+
+void SequenceTable::truncate(int64_t seq, uint32_t rows) {
+  Sequence& sequence = at(seq);
+  sequence.held.clear();
+  if (rows >= sequence.rows()) return;
+  drop_cells(sequence, rows);
+  sequence.tokens.resize(rows);
+  if (sequence.exact_rows > rows) sequence.exact_rows = rows / kExactUnit * kExactUnit;
+  sequence.published_rows = std::min(sequence.published_rows, rows);
+  sequence.tail_rows = std::min(sequence.tail_rows, rows);
+}
+
+void SequenceTable::lose(int64_t seq) {
+  Sequence& sequence = at(seq);
+  drop_cells(sequence, 0);
+  sequence.lost = !sequence.tainted && sequence.accepted() > 0;
+}
+
+void SequenceTable::reset(int64_t seq) {
+  drop_cells(at(seq), 0);
+  at(seq) = Sequence{};
+}
+
+void SequenceTable::reset_all() {
+  for (uint32_t seq = 0; seq < count(); ++seq) reset(seq);
+}
+
+bool SequenceTable::taint(int64_t seq) {
+  Sequence& sequence = at(seq);
+  const bool was_known = !sequence.tainted;
+  drop_cells(sequence, 0);
+  Sequence fresh;
+  fresh.tainted = true;
+  fresh.salt = std::move(sequence.salt);
+  fresh.bypass = sequence.bypass;
+  fresh.hooked = sequence.hooked;
+  sequence = std::move(fresh);
+  return was_known;
+}
+
+uint32_t common_prefix(std::span<const Token> a, std::span<const Token> b) {
+  const size_t limit = std::min(a.size(), b.size());
+  return static_cast<uint32_t>(std::mismatch(a.begin(), a.begin() + static_cast<ptrdiff_t>(limit), b.begin()).first - a.begin());
+}
+
+}  // namespace rhizome

@@ -1,0 +1,64 @@
+#include "engine/llama/settings.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "machine/host.h"
+#include "machine/units.h"
+
+namespace rhizome {
+namespace {
+
+constexpr uint64_t kMemoryDefaultMax = uint64_t{8} << 30;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+bool switched_on(const char* name) {
+  const std::string value = variable(name);
+  return !value.empty() && value != "0" && value != "false";
+}
+
+std::string default_cache_directory() {
+  if (const std::string base = variable("XDG_CACHE_HOME"); !base.empty()) return base + "/rhizome";
+  if (const std::string home = variable("HOME"); !home.empty()) return home + "/.cache/rhizome";
+  return {};
+}
+
+}  // namespace
+
+Result<Settings> settings_from_environment(std::string& problem) {
+  Settings settings;
+  settings.off = switched_on("RHIZOME_OFF");
+  settings.exact = switched_on("RHIZOME_EXACT");
+  settings.restore = !switched_on("RHIZOME_NO_RESTORE");
+  settings.tenant = variable("RHIZOME_TENANT");
+  settings.counters_path = variable("RHIZOME_COUNTERS");
+  settings.log = variable("RHIZOME_LOG");
+  settings.cache_directory = variable("RHIZOME_CACHE_DIR");
+  if (settings.cache_directory.empty()) settings.cache_directory = default_cache_directory();
+  settings.memory_bytes = std::min(total_memory_bytes() / 4, kMemoryDefaultMax);
+  if (const std::string text = variable("RHIZOME_MEMORY"); !text.empty()) {
+    const auto bytes = parse_bytes_or_plain(text);
+    if (!bytes || *bytes == 0) {
+      problem = "RHIZOME_MEMORY=" + text + " is not a size such as 4GiB";
+      return fail(Code::kInvalidArgument, "RHIZOME_MEMORY is not a size");
+    }
+    settings.memory_bytes = *bytes;
+  }
+  if (const std::string text = variable("RHIZOME_BLOCK_TOKENS"); !text.empty()) {
+    const int tokens = std::atoi(text.c_str());
+    const int offered[] = {16, 32, 64, 128, 256};
+    if (std::find(std::begin(offered), std::end(offered), tokens) == std::end(offered)) {
+      problem = "RHIZOME_BLOCK_TOKENS=" + text + " is none of 16, 32, 64, 128, 256";
+      return fail(Code::kInvalidArgument, "RHIZOME_BLOCK_TOKENS is not offered");
+    }
+    settings.block_tokens = static_cast<uint32_t>(tokens);
+  }
+  return settings;
+}
+
+}  // namespace rhizome

@@ -1,0 +1,29 @@
+// How the library in an engine's process was told to behave: the RHIZOME_ variables, which `rhizome serve` and
+// `rhizome run` set, and people may.
+//
+// Thread-safety: plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "contract/result.h"
+
+namespace rhizome {
+
+struct Settings {
+  bool off = false;             // RHIZOME_OFF
+  bool exact = false;           // RHIZOME_EXACT
+  bool restore = true;          // RHIZOME_NO_RESTORE negates it
+  uint64_t memory_bytes = 0;    // RHIZOME_MEMORY; a quarter of the machine's, at most 8 GiB
+  uint32_t block_tokens = 16;   // RHIZOME_BLOCK_TOKENS
+  std::string cache_directory;  // RHIZOME_CACHE_DIR; $XDG_CACHE_HOME/rhizome, ~/.cache/rhizome, or none
+  std::string tenant;           // RHIZOME_TENANT
+  std::string counters_path;    // RHIZOME_COUNTERS: a page that the parent process made
+  std::string log;              // RHIZOME_LOG: quiet, info, debug
+};
+
+// `problem` names the variable that is wrong and its value, when the result is an error.
+Result<Settings> settings_from_environment(std::string& problem);
+
+}  // namespace rhizome

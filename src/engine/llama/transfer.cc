@@ -1,0 +1,250 @@
+#include "engine/llama/transfer.h"
+
+#include <algorithm>
+
+#include "contract/check.h"
+#include "machine/clock.h"
+#include "telemetry/log.h"
+
+namespace rhizome {
+namespace {
+
+// A piece that stays in the processor's caches between being gathered and being copied into the engine.
+constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
+// A buffer larger than this is given back after use.
+constexpr size_t kBufferKeptBytes = size_t{8} << 20;
+
+uint32_t blocks_in_piece(const EngineContext& engine) {
+  if (!engine.facts.plan.unified) return UINT32_MAX;
+  const uint64_t block_bytes = engine.facts.shape.blob.payload_bytes(engine.facts.block_tokens);
+  return static_cast<uint32_t>(std::max<uint64_t>(kPieceBytes / block_bytes, 1));
+}
+
+}  // namespace
+
+Transfer::Transfer(EngineContext& engine, SequenceTable& sequences)
+    : engine_(engine),
+      sequences_(sequences),
+      block_tokens_(engine.facts.block_tokens),
+      window_blocks_(blocks_in_piece(engine)) {}
+
+void Transfer::publish(int64_t seq, KeyspaceId keyspace, uint32_t rows) {
+  Sequence& sequence = sequences_.at(seq);
+  const uint32_t blocks = std::min(rows, sequence.rows()) / block_tokens_;
+  if (blocks <= sequence.published_rows / block_tokens_) return;
+  const uint64_t begin_ns = monotonic_now_ns();
+  uint32_t from = sequence.published_rows / block_tokens_;
+  bool restarted = false;
+  uint32_t until = 0;  // set when a piece has to be shorter than it could be
+  while (from < blocks) {
+    const uint32_t piece_end = blocks - from > window_blocks_ ? from + window_blocks_ : blocks;
+    const uint32_t end = until > from ? until : piece_end;
+    const auto tokens = std::span<const Token>(sequence.tokens).first(size_t{end} * block_tokens_);
+    auto draft = engine_.client.reserve(keyspace, tokens, from);
+    if (!draft && draft.error().code == Code::kFailedPrecondition && !restarted) {
+      from = 0;  // what was stored has been evicted since
+      restarted = true;
+      continue;
+    }
+    if (!draft) {
+      engine_.counters.add(Counter::kBlocksRefused, end - from);
+      break;
+    }
+    const uint32_t first = draft->first_block();
+    const auto count = static_cast<uint32_t>(draft->blocks_count());
+    uint32_t complete = 0;
+    if (count > 0 && !export_blocks(seq, *draft, complete)) {
+      // The window has passed some rows already: store what comes before them, if anything does.
+      if (complete == 0) break;
+      until = first + complete;
+      continue;
+    }
+    if (count > 0) commit(std::move(*draft));
+    from = count > 0 ? first + count : end;
+    sequence.published_rows = from * block_tokens_;
+    if (from < end) {  // no memory for more
+      engine_.counters.add(Counter::kBlocksRefused, end - from);
+      break;
+    }
+  }
+  if (blob_.capacity() > kBufferKeptBytes) blob_ = {};
+  engine_.counters.add(Counter::kExportTime, monotonic_now_ns() - begin_ns);
+}
+
+void Transfer::commit(Draft draft) {
+  const size_t committed = engine_.client.commit(std::move(draft));
+  engine_.counters.add(Counter::kBlocksExported, committed);
+  engine_.counters.add(Counter::kBytesExported, committed * engine_.facts.shape.blob.payload_bytes(block_tokens_));
+}
+
+bool Transfer::export_blocks(int64_t seq, const Draft& draft, uint32_t& complete) {
+  const uint32_t first = draft.first_block() * block_tokens_;
+  const uint32_t end = first + static_cast<uint32_t>(draft.blocks_count()) * block_tokens_;
+  complete = 0;
+  if (!(engine_.facts.plan.unified ? fetch_unified(seq, first, end) : fetch_stream(seq))) return false;
+  const auto reader = BlobReader::parse(blob_, engine_.facts.shape.blob);
+  if (!reader) {
+    log_once("export", "rows are not exported: {}", reader.error().reason);
+    return false;
+  }
+  for (size_t i = 0; i < draft.blocks_count(); ++i) {
+    if (!reader->copy_payload(first + complete * block_tokens_, block_tokens_, draft.payload(i))) return false;
+    ++complete;
+  }
+  return true;
+}
+
+bool Transfer::fetch_unified(int64_t seq, uint32_t first, uint32_t end) {
+  const auto& api = engine_.api;
+  const llama_seq_id scratch = engine_.facts.plan.scratch;
+  api.memory_seq_cp(engine_.memory, static_cast<llama_seq_id>(seq), scratch, static_cast<llama_pos>(first),
+                    static_cast<llama_pos>(end));
+  const bool fetched = fetch_stream(scratch);
+  api.memory_seq_rm(engine_.memory, scratch, -1, -1);
+  return fetched;
+}
+
+bool Transfer::fetch_stream(int64_t seq) {
+  const auto& api = engine_.api;
+  const auto id = static_cast<llama_seq_id>(seq);
+  blob_.resize(api.state_seq_get_size_ext(engine_.context, id, 0));
+  auto* bytes = reinterpret_cast<uint8_t*>(blob_.data());
+  return !blob_.empty() && api.state_seq_get_data_ext(engine_.context, bytes, blob_.size(), id, 0) == blob_.size();
+}
+
+uint32_t Transfer::cells_free() const {
+  uint64_t used = sequences_.cells_used();
+  for (uint32_t seq = 0; seq < sequences_.count(); ++seq) {
+    if (!sequences_.at(seq).tainted) continue;
+    // Its rows are not known; they cannot be more than its positions.
+    used += static_cast<uint64_t>(engine_.api.memory_seq_pos_max(engine_.memory, static_cast<llama_seq_id>(seq)) + 1);
+  }
+  return used >= engine_.facts.shape.cells ? 0 : engine_.facts.shape.cells - static_cast<uint32_t>(used);
+}
+
+bool Transfer::window_fits(int64_t seq, uint32_t rows) const {
+  const ContextShape& shape = engine_.facts.shape;
+  if (shape.window == 0) return true;
+  const auto needed = [&shape](uint32_t held) { return std::min(held, shape.window); };
+  uint64_t cells = needed(rows) + block_tokens_;
+  if (engine_.facts.plan.unified) {
+    for (uint32_t other = 0; other < sequences_.count(); ++other) {
+      if (other != seq) cells += needed(sequences_.at(other).tainted ? shape.window : sequences_.at(other).rows());
+    }
+  }
+  return cells <= shape.window_cells;
+}
+
+uint32_t Transfer::window_from(uint32_t rows) const {
+  const uint32_t window = engine_.facts.shape.window;
+  if (rows < window) return 0;
+  return (rows + 1 - window) / block_tokens_ * block_tokens_;
+}
+
+Transfer::Restored Transfer::restore(int64_t seq, KeyspaceId keyspace, std::span<const Token> prompt, uint32_t unit,
+                                     uint32_t rows_in_all, bool what_fits) {
+  Restored result;
+  const uint32_t held = sequences_.at(seq).rows();
+  engine_.client.lookup(keyspace, prompt, hit_);
+  result.reason = hit_.reason();
+  uint32_t end = static_cast<uint32_t>(hit_.blocks_count()) * block_tokens_ / unit * unit / block_tokens_;
+  const bool unified = engine_.facts.plan.unified;
+  const uint32_t first = unified ? held / block_tokens_ : 0;
+  if (unified && end * block_tokens_ > held) {
+    const uint32_t cells = cells_free();
+    if (rows_in_all - first * block_tokens_ > cells) {
+      engine_.counters.add(Counter::kImportsRefused);
+      if (!what_fits) return Restored{Outcome::kNoCells, result.reason};
+      end = std::min(end, first + cells / block_tokens_);
+    }
+  } else {
+    end = std::min(end, engine_.facts.shape.cells / unit * unit / block_tokens_);
+  }
+  // What cannot be restored piece by piece is verified as a whole first: a window's rows belong to the end of
+  // the prompt, so the end must be known before anything is written.
+  if (!unified || engine_.facts.shape.window > 0) {
+    const uint32_t verified = verified_end(prompt, Span{first, end});
+    if (verified < end) result.reason = Reason::kCorrupt;
+    end = verified * block_tokens_ / unit * unit / block_tokens_;
+    if (!window_fits(seq, end * block_tokens_)) end = 0;
+  }
+  if (end * block_tokens_ > held) {
+    const uint64_t begin_ns = monotonic_now_ns();
+    result.outcome = unified ? import_unified(seq, prompt, Span{first, end}) : import_stream(seq, prompt, end);
+    engine_.counters.add(Counter::kRestoreTime, monotonic_now_ns() - begin_ns);
+    const uint32_t rows = sequences_.at(seq).rows();
+    if (result.outcome == Outcome::kDone && rows < end * block_tokens_) result.reason = Reason::kCorrupt;
+    if (rows > held) engine_.counters.add(Counter::kTokensRestoredSlab, rows - held);
+    sequences_.at(seq).published_rows = std::max(sequences_.at(seq).published_rows, rows);
+  }
+  hit_.release();
+  return result;
+}
+
+uint32_t Transfer::verified_end(std::span<const Token> prompt, Span blocks) {
+  for (uint32_t block = blocks.first; block < blocks.end; ++block) {
+    if (!engine_.client.read(hit_, prompt, block)) return block;
+  }
+  return blocks.end;
+}
+
+Transfer::Outcome Transfer::import_unified(int64_t seq, std::span<const Token> prompt, Span blocks) {
+  const auto& api = engine_.api;
+  const llama_seq_id scratch = engine_.facts.plan.scratch;
+  const auto id = static_cast<llama_seq_id>(seq);
+  const uint32_t window = window_from(blocks.end * block_tokens_);
+  bool corrupt = false;
+  for (uint32_t block = blocks.first; block < blocks.end && !corrupt; block += window_blocks_) {
+    const uint32_t until = blocks.end - block > window_blocks_ ? block + window_blocks_ : blocks.end;
+    payloads_.clear();
+    for (uint32_t i = block; i < until && !corrupt; ++i) {
+      const auto payload = engine_.client.read(hit_, prompt, i);
+      corrupt = !payload;
+      if (payload) payloads_.push_back(*payload);
+    }
+    if (payloads_.empty()) break;
+    const uint32_t begin_row = block * block_tokens_;
+    const uint32_t end_row = begin_row + static_cast<uint32_t>(payloads_.size()) * block_tokens_;
+    const BlobWriter writer(engine_.facts.shape.blob, block_tokens_, begin_row,
+                            static_cast<uint32_t>(payloads_.size()), window);
+    blob_.resize(writer.bytes());
+    writer.write(payloads_, blob_);
+    const auto* bytes = reinterpret_cast<const uint8_t*>(blob_.data());
+    if (api.state_seq_set_data_ext(engine_.context, bytes, blob_.size(), scratch, 0) != blob_.size()) {
+      return Outcome::kBroken;
+    }
+    const uint32_t from = std::max(begin_row, sequences_.at(seq).rows());
+    api.memory_seq_cp(engine_.memory, scratch, id, static_cast<llama_pos>(from), static_cast<llama_pos>(end_row));
+    api.memory_seq_rm(engine_.memory, scratch, -1, -1);
+    sequences_.append(seq, prompt.subspan(from, end_row - from));
+    engine_.counters.add(Counter::kBytesRestored, blob_.size());
+  }
+  const auto rows = static_cast<llama_pos>(sequences_.at(seq).rows());
+  return api.memory_seq_pos_max(engine_.memory, id) == rows - 1 ? Outcome::kDone : Outcome::kBroken;
+}
+
+Transfer::Outcome Transfer::import_stream(int64_t seq, std::span<const Token> prompt, uint32_t blocks_count) {
+  payloads_.clear();
+  for (uint32_t block = 0; block < blocks_count; ++block) {
+    const auto payload = engine_.client.read(hit_, prompt, block);
+    RHIZOME_CHECK(payload);  // verified a moment ago, pinned and immutable since
+    payloads_.push_back(*payload);
+  }
+  const uint32_t rows = blocks_count * block_tokens_;
+  const BlobWriter writer(engine_.facts.shape.blob, block_tokens_, 0, blocks_count, window_from(rows));
+  blob_.resize(writer.bytes());
+  writer.write(payloads_, blob_);
+  const auto id = static_cast<llama_seq_id>(seq);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(blob_.data());
+  if (engine_.api.state_seq_set_data_ext(engine_.context, bytes, blob_.size(), id, 0) != blob_.size()) {
+    return Outcome::kBroken;
+  }
+  sequences_.truncate(seq, 0);
+  sequences_.append(seq, prompt.first(rows));
+  engine_.counters.add(Counter::kBytesRestored, blob_.size());
+  if (blob_.capacity() > kBufferKeptBytes) blob_ = {};
+  return engine_.api.memory_seq_pos_max(engine_.memory, id) == static_cast<llama_pos>(rows) - 1 ? Outcome::kDone
+                                                                                                : Outcome::kBroken;
+}
+
+}  // namespace rhizome
