@@ -1,0 +1,236 @@
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "index/index.h"
+#include "index/reference_model.h"
+#include "machine/random.h"
+
+namespace rhizome {
+namespace {
+
+struct Setting {
+  uint32_t block_tokens;
+  uint64_t (*hash)(uint32_t, std::span<const Token>);
+  int steps;
+};
+
+// Drives an index and the model side by side. Prompts come from a tiny vocabulary, so that they share,
+// branch and repeat all the time.
+class Duel {
+ public:
+  Duel(const Setting& setting, uint64_t seed)
+      : setting_(setting),
+        index_({.block_tokens = setting.block_tokens, .hash = setting.hash}),
+        model_(setting.block_tokens),
+        random_(seed) {
+    for (const char name : {'a', 'b'})
+      EXPECT_TRUE(index_.open(std::as_bytes(std::span(&name, 1))));
+  }
+
+  void step() {
+    while (held_.size() > 8)
+      release();
+    const uint64_t action = random_() % 100;
+    if (action < 30) {
+      lookup();
+    } else if (action < 65) {
+      insert();
+    } else if (action < 80) {
+      release();
+    } else if (action < 95) {
+      evict(random_() % 6);
+    } else {
+      remove();
+    }
+    reap();
+    check_usage();
+  }
+
+  void drain() {
+    while (!held_.empty())
+      release();
+    reap();
+    evict(model_.blocks_count() + 1);
+    EXPECT_EQ(model_.blocks_count(), 0u);
+    EXPECT_EQ(model_.removed_count(), 0u);
+    const IndexUsage usage = index_.usage();
+    EXPECT_EQ(usage.handles, 0u);
+    EXPECT_EQ(usage.blocks + usage.removed_blocks, 0u);
+    EXPECT_EQ(usage.runs, usage.roots);
+    EXPECT_EQ(index_.held_blocks({1}) + index_.held_blocks({2}), 0u);
+  }
+
+ private:
+  struct Held {
+    Handle handle;
+    uint64_t model = 0;
+    uint32_t root = 0;
+    std::vector<Token> tokens;
+  };
+
+  std::vector<Token> prompt() {
+    std::vector<Token> tokens;
+    const size_t blocks = random_() % 7;
+    for (size_t i = 0; i < blocks; ++i) {
+      const Token variant = random_() % 4 == 0 ? 1 : 0;
+      // Variants differ in the last token of a block only.
+      tokens.insert(tokens.end(), setting_.block_tokens - 1, 7);
+      tokens.push_back(variant);
+    }
+    if (random_() % 3 == 0) tokens.push_back(7);
+    return tokens;
+  }
+
+  Held look(uint32_t root, std::vector<Token> tokens) {
+    std::vector<Location> out(tokens.size() / setting_.block_tokens);
+    const std::vector<Location> expected = model_.find(root, tokens);
+    EXPECT_EQ(index_.peek({root}, tokens), expected.size());
+    Match match = index_.lookup({root}, tokens, out);
+    out.resize(match.blocks);
+    EXPECT_EQ(out, expected);
+    EXPECT_EQ(match.handle.blocks(), match.blocks);
+    EXPECT_TRUE(model_.reason_is_right(root, tokens, match.blocks, match.reason, match.stopped_at));
+    const uint64_t held = model_.hold(root, tokens, match.blocks);
+    return {std::move(match.handle), held, root, std::move(tokens)};
+  }
+
+  void lookup() { held_.push_back(look(1 + static_cast<uint32_t>(random_() % 2), prompt())); }
+
+  void insert() {
+    Held held;
+    if (!held_.empty() && random_() % 2 == 0) {
+      held = take_any();
+      // What was looked up, and something behind it.
+      const uint32_t depth = held.handle.blocks();
+      held.tokens.resize(size_t{depth} * setting_.block_tokens);
+      const std::vector<Token> more = prompt();
+      held.tokens.insert(held.tokens.end(), more.begin(), more.end());
+    } else {
+      held = look(1 + static_cast<uint32_t>(random_() % 2), prompt());
+    }
+    const uint32_t blocks = static_cast<uint32_t>(held.tokens.size() / setting_.block_tokens);
+    held.tokens.resize(size_t{blocks} * setting_.block_tokens);
+    const uint32_t first = static_cast<uint32_t>(random_() % (blocks + 1));
+    std::vector<Location> locations;
+    for (uint32_t i = first; i < blocks; ++i)
+      locations.push_back(++last_location_);
+    std::vector<Location> canonical(locations.size());
+    Result<Inserted> inserted = index_.insert(held.handle, held.tokens, first, locations, canonical);
+    if (locations.empty()) {
+      EXPECT_EQ(inserted.error().code, Code::kInvalidArgument);
+      held_.push_back(std::move(held));
+      return;
+    }
+    const std::vector<Location> expected = model_.insert(held.root, held.tokens, first, locations);
+    if (expected.empty()) {
+      ASSERT_FALSE(inserted);
+      EXPECT_EQ(inserted.error().code, Code::kFailedPrecondition);
+      held_.push_back(std::move(held));
+      return;
+    }
+    ASSERT_TRUE(inserted);
+    EXPECT_EQ(canonical, expected);
+    for (size_t i = 0; i < locations.size(); ++i) {
+      EXPECT_EQ(canonical[i] != locations[i], i < inserted->stored_before);
+    }
+    EXPECT_EQ(inserted->handle.blocks(), blocks);
+    model_.release(held.model);
+    held.model = model_.hold(held.root, held.tokens, blocks);
+    held.handle = std::move(inserted->handle);
+    held_.push_back(std::move(held));
+  }
+
+  void release() {
+    if (held_.empty()) return;
+    Held held = take_any();
+    model_.release(held.model);
+    EXPECT_TRUE(index_.release(std::move(held.handle)));
+  }
+
+  void evict(size_t count) {
+    std::vector<Location> out(count);
+    const size_t taken = index_.evict(out);
+    for (size_t i = 0; i < taken; ++i)
+      EXPECT_EQ(model_.evicted(out[i]), "");
+    if (taken < count) {
+      EXPECT_EQ(model_.nothing_more_to_evict(), "");
+    }
+  }
+
+  void remove() {
+    if (held_.empty()) return;
+    const Held& held = held_[random_() % held_.size()];
+    if (held.handle.blocks() == 0) return;
+    const uint32_t first = static_cast<uint32_t>(random_() % held.handle.blocks());
+    EXPECT_EQ(index_.remove(held.handle, first), model_.remove(held.model, first));
+  }
+
+  void reap() {
+    std::vector<Location> out(2);
+    for (size_t count = index_.reap(out); count > 0; count = index_.reap(out)) {
+      for (size_t i = 0; i < count; ++i)
+        EXPECT_EQ(model_.reaped(out[i]), "");
+    }
+    if (model_.nothing_held()) {
+      EXPECT_EQ(model_.removed_count(), 0u);
+    }
+  }
+
+  void check_usage() {
+    const IndexUsage usage = index_.usage();
+    ASSERT_EQ(usage.blocks, model_.blocks_count());
+    ASSERT_EQ(usage.removed_blocks, model_.removed_count());
+    ASSERT_EQ(usage.handles, held_.size());
+    const uint64_t all = usage.blocks + usage.removed_blocks;
+    for (uint32_t root = 1; root <= 2; ++root) {
+      ASSERT_GE(index_.held_blocks({root}), model_.covered_count(root));
+      ASSERT_LE(index_.held_blocks({root}), all);
+    }
+  }
+
+  Held take_any() {
+    std::swap(held_[random_() % held_.size()], held_.back());
+    Held held = std::move(held_.back());
+    held_.pop_back();
+    return held;
+  }
+
+  const Setting setting_;
+  Index index_;
+  ReferenceModel model_;
+  std::mt19937_64 random_;
+  std::vector<Held> held_;
+  Location last_location_ = 0;
+};
+
+uint64_t same_for_all(uint32_t, std::span<const Token>) {
+  return 7;
+}
+
+class IndexRandom : public testing::TestWithParam<Setting> {};
+
+TEST_P(IndexRandom, AgreesWithTheModel) {
+  const uint64_t seed = random_u64();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Duel duel(GetParam(), seed);
+  for (int i = 0; i < GetParam().steps && !HasFailure(); ++i) {
+    SCOPED_TRACE(testing::Message() << "step " << i);
+    duel.step();
+  }
+  duel.drain();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, IndexRandom,
+                         testing::Values(Setting{4, nullptr, 60000}, Setting{1, nullptr, 10000},
+                                         Setting{16, nullptr, 5000}, Setting{4, same_for_all, 5000}),
+                         [](const auto& tested) {
+                           return "block" + std::to_string(tested.param.block_tokens) +
+                                  (tested.param.hash != nullptr ? "_every_hash_collides" : "");
+                         });
+
+}  // namespace
+}  // namespace rhizome
