@@ -1,5 +1,5 @@
-# libexec/: the servers that the program starts, each in a folder of its own beside what the dynamic linker and ggml look
-# for there (ggml searches its CPU back ends in the folder of the program).
+# libexec/: the servers that the program starts, each in a folder of its own beside what the dynamic linker and ggml
+# look for there (ggml searches its CPU back ends in the folder of the program).
 #
 #   libexec/rhizome/   llama-server with the patch, llama.cpp's libraries, librhizome_llama.so
 #   libexec/stock/     llama-server as it is, llama.cpp's libraries
@@ -11,6 +11,11 @@ include(GNUInstallDirs)
 if(NOT TARGET rhizome_llama)
   message(WARNING "no engine library yet: nothing to bundle")
   add_custom_target(bundle)
+  return()
+endif()
+# A library with a sanitizer in it cannot be loaded into a server without one.
+if(RHIZOME_SANITIZE)
+  set_target_properties(rhizome_llama PROPERTIES EXCLUDE_FROM_ALL ON)
   return()
 endif()
 
@@ -25,7 +30,8 @@ foreach(flavour IN ITEMS rhizome stock)
       COMMAND ${CMAKE_COMMAND} -DFROM=${LLAMA_FOLDER} -DFLAVOUR=${flavour} -DLIBRARY=${library}
               -DTO=${CMAKE_BINARY_DIR}/libexec/${flavour} -P ${CMAKE_SOURCE_DIR}/cmake/BundleFolder.cmake)
     install(PROGRAMS ${LLAMA_FOLDER}/bin-${flavour}/llama-server DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/${flavour})
-    install(DIRECTORY ${LLAMA_FOLDER}/lib/ DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/${flavour} FILES_MATCHING PATTERN "*.so*")
+    install(DIRECTORY ${LLAMA_FOLDER}/lib/ DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/${flavour}
+            FILES_MATCHING PATTERN "*.so*")
   endif()
 endforeach()
 

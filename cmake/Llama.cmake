@@ -9,6 +9,8 @@
 set(LLAMA_FROM "prebuilt" CACHE STRING "prebuilt, source or system")
 set(RHIZOME_LLAMA_SOURCE "" CACHE PATH "A llama.cpp tree to use instead of the pinned one")
 
+set(RHIZOME_LLAMA_VERSION "v0.5.0")
+
 if(LLAMA_FROM STREQUAL "system")
   find_package(llama CONFIG REQUIRED)
   set(LLAMA_FOLDER "")

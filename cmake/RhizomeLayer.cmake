@@ -73,8 +73,9 @@ function(rhizome_layer name)
     rhizome_test(${target}_test SOURCES ${L_TESTS} LABELS ${L_LABELS} LIBS ${target} ${test_links} ${L_TEST_LIBS})
   endif()
 
+  set(own ${L_PRIVATE} ${L_SOURCES} ${L_PROGRAM})
   set_property(GLOBAL APPEND_STRING PROPERTY RHIZOME_LAYERS
-    "${name}|${L_USES}|${L_HEADERS}|${L_PRIVATE} ${L_SOURCES} ${L_PROGRAM}|${L_TESTS}|${L_TEST_USES}|${L_TEST_HEADERS}\n")
+    "${name}|${L_USES}|${L_HEADERS}|${own}|${L_TESTS}|${L_TEST_USES}|${L_TEST_HEADERS}\n")
 endfunction()
 
 # One gtest program, registered with ctest as one test. Its cases are counted from the XML that tools/run_tests.py asks

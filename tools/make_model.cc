@@ -1,5 +1,5 @@
 // Makes the small models that tests and benchmarks run on, from one real model:
-//   make_model cut IN OUT LAYERS     the first LAYERS layers of IN: its tokenizer and template, a tenth of its cost, noise text
+//   make_model cut IN OUT LAYERS     the first LAYERS layers of IN: its tokenizer, a tenth of its cost, noise for text
 //   make_model window IN OUT SEED    random weights with a sliding window (gemma3's shape), the tokenizer of IN
 // The same input gives the same bytes, on every machine.
 #include <cstdint>
@@ -50,7 +50,7 @@ void cut(const char* in, const char* out, uint32_t layers) {
   const Source source = open_source(in);
   const std::string key = string_of(source.meta, "general.architecture") + ".block_count";
   const int64_t id = gguf_find_key(source.meta, key.c_str());
-  if (id < 0 || layers == 0 || layers > gguf_get_val_u32(source.meta, id)) stop("that many layers are not in the model");
+  if (id < 0 || layers == 0 || layers > gguf_get_val_u32(source.meta, id)) stop("the model has not that many layers");
 
   gguf_context* meta = gguf_init_empty();
   gguf_set_kv(meta, source.meta);
@@ -71,12 +71,14 @@ void cut(const char* in, const char* out, uint32_t layers) {
 class Noise {
  public:
   Noise(uint64_t seed, std::string_view name) : state_(seed) {
-    for (const char c : name) state_ = (state_ ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
+    for (const char c : name)
+      state_ = (state_ ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
   }
 
   float normal() {
     float sum = 0;
-    for (int i = 0; i < 12; ++i) sum += static_cast<float>(next() >> 40) * 0x1p-24F;
+    for (int i = 0; i < 12; ++i)
+      sum += static_cast<float>(next() >> 40) * 0x1p-24F;
     return sum - 6;
   }
 
@@ -138,7 +140,8 @@ class WindowModel {
     if (tokens_ < 0) stop("no tokenizer in the model");
     describe_window_model(meta_);
     for (int64_t i = 0; i < gguf_get_n_kv(vocabulary); ++i) {
-      if (std::strncmp(gguf_get_key(vocabulary, i), "tokenizer.", 10) != 0) drop_.push_back(gguf_get_key(vocabulary, i));
+      const std::string_view key = gguf_get_key(vocabulary, i);
+      if (key.substr(0, 10) != "tokenizer.") drop_.emplace_back(key);
     }
   }
   WindowModel(const WindowModel&) = delete;
@@ -154,7 +157,8 @@ class WindowModel {
     add("token_embd", kWidth, words);
     add("output", kWidth, words);
     add("output_norm", kWidth);
-    for (uint32_t i = 0; i < kLayers; ++i) add_layer("blk." + std::to_string(i) + ".");
+    for (uint32_t i = 0; i < kLayers; ++i)
+      add_layer("blk." + std::to_string(i) + ".");
     write(meta_, out);
   }
 
@@ -162,7 +166,8 @@ class WindowModel {
   void copy_tokenizer() {
     gguf_context* tokenizer = gguf_init_empty();
     gguf_set_kv(tokenizer, vocabulary_);
-    for (const std::string& key : drop_) gguf_remove_key(tokenizer, key.c_str());
+    for (const std::string& key : drop_)
+      gguf_remove_key(tokenizer, key.c_str());
     gguf_set_kv(meta_, tokenizer);
     gguf_free(tokenizer);
   }
@@ -188,7 +193,8 @@ class WindowModel {
     ggml_tensor* tensor = ggml_new_tensor_1d(tensors_, GGML_TYPE_F32, width);
     Noise noise(seed_, name);
     auto* values = static_cast<float*>(tensor->data);
-    for (int64_t i = 0; i < width; ++i) values[i] = 1 + 0.08F * noise.normal();
+    for (int64_t i = 0; i < width; ++i)
+      values[i] = 1 + 0.08F * noise.normal();
     finish(tensor, name);
   }
 
@@ -198,7 +204,8 @@ class WindowModel {
     std::vector<float> row(static_cast<size_t>(width));
     for (int64_t r = 0; r < rows; ++r) {
       const float scale = scale_of(name, r);
-      for (float& x : row) x = scale * noise.normal();
+      for (float& x : row)
+        x = scale * noise.normal();
       ggml_fp32_to_fp16_row(row.data(), static_cast<ggml_fp16_t*>(tensor->data) + r * width, width);
     }
     finish(tensor, name);
