@@ -162,16 +162,17 @@ Result<BlobShape> discover_blob_shape(std::span<const std::byte> blob, uint32_t 
     if (cursor.take<uint32_t>() != kBlobMagic) break;
     cursor.take<int32_t>();
     BlobShape shape;
-    while (!cursor.at_end() && !cursor.failed() && shape.sections.size() < kSectionsMax) {
+    bool understood = true;
+    while (understood && !cursor.at_end() && shape.sections.size() < kSectionsMax) {
       BlobSection section;
       uint32_t streams = 0;
-      if (!discover_section(cursor, cells, values, streams, section)) break;
-      if (!shape.sections.empty() && streams != shape.streams) break;
+      understood = discover_section(cursor, cells, values, streams, section) &&
+                   (shape.sections.empty() || streams == shape.streams);
       shape.streams = streams;
       section.window = !shape.sections.empty();
       shape.sections.push_back(std::move(section));
     }
-    if (cursor.at_end() && !shape.sections.empty()) return shape;
+    if (understood && cursor.at_end() && !shape.sections.empty()) return shape;
   }
   return fail(Code::kUnimplemented, "the engine's sequence state has a layout that is not known here");
 }
