@@ -50,7 +50,7 @@ bool Connector::remove(int32_t seq, int32_t begin, int32_t end) {
     const bool removed = engine_.api.memory_seq_rm(engine_.memory, seq, begin, end);
     for (uint32_t other = 0; removed && seq < 0 && other < sequences_.count(); ++other) {
       if (from_start && end < 0) {
-        sequences_.reset(other);
+        sequences_.empty(other);
       } else {
         taint(static_cast<int32_t>(other));
       }
@@ -65,7 +65,7 @@ bool Connector::remove(int32_t seq, int32_t begin, int32_t end) {
                        engine_.api.memory_seq_rm(engine_.memory, seq, begin, end);
   if (!removed) return false;
   if (from_start && to_end) {
-    sequences_.reset(seq);
+    sequences_.empty(seq);
   } else if (sequence.tainted || first >= sequence.accepted()) {
     return true;
   } else if (!to_end) {
@@ -202,12 +202,16 @@ void Connector::taint(int32_t seq) {
 }
 
 void Connector::publish(int32_t seq) {
-  const Sequence& sequence = sequences_.at(seq);
+  Sequence& sequence = sequences_.at(seq);
   if (sequence.tainted || sequence.lost || sequence.bypass) return;
   const uint32_t rows = exact() ? sequence.exact_rows : sequence.rows();
   if (rows / engine_.facts.block_tokens <= sequence.published_rows / engine_.facts.block_tokens) return;
   const KeyspaceId keyspace = variants_.keyspace(sequence.variant);
-  if (keyspace != KeyspaceId{}) transfer_.publish(seq, keyspace, rows);
+  if (keyspace != KeyspaceId{}) {
+    transfer_.publish(seq, keyspace, rows);
+  } else {
+    sequence.unstorable = engine_.facts.shape.window > 0;
+  }
 }
 
 void Connector::recover() {

@@ -108,13 +108,26 @@ class Connector {
   bool rebuild(int32_t seq) REQUIRES(mutex_);
 
   // connector_restore.cc
-  bool settle(int32_t seq, std::span<const Token> prompt, uint32_t& have, std::string_view salt, bool bypass)
+  struct Request {
+    int32_t seq;
+    std::span<const Token> prompt;
+    uint32_t have;
+    std::string salt;
+    VariantId variant;
+    bool bypass;
+    uint32_t flags;
+  };
+  bool foreign(const Request& request) const REQUIRES(mutex_);
+  bool continues(const Request& request) const REQUIRES(mutex_);
+  std::span<const Token> restorable(const Request& request) const;
+  uint32_t stream_unit() const;
+  uint32_t usable_rows(const Request& request) REQUIRES(mutex_);
+  bool must_wait(const Request& request) REQUIRES(mutex_);
+  bool settle(Request& request) REQUIRES(mutex_);
+  int32_t answer(const Request& request) REQUIRES(mutex_);
+  uint32_t live_tokens(int32_t seq, std::span<const Token> prompt, VariantId variant, int32_t& donor) const
       REQUIRES(mutex_);
-  int32_t restore_unified(int32_t seq, uint32_t have, bool what_fits) REQUIRES(mutex_);
-  int32_t restore_streams(int32_t seq, uint32_t have) REQUIRES(mutex_);
   void share_live(int32_t seq, std::span<const Token> prompt) REQUIRES(mutex_);
-  uint32_t live_tokens(int32_t seq, std::span<const Token> prompt, int32_t& donor) const REQUIRES(mutex_);
-  uint32_t available(int32_t seq, std::span<const Token> prompt, uint32_t unit) REQUIRES(mutex_);
   Transfer::Outcome restore_stored(int32_t seq, std::span<const Token> prompt, uint32_t unit, uint32_t rows_in_all,
                                    bool what_fits) REQUIRES(mutex_);
   void count(Sequence& sequence, size_t prompt_tokens, uint32_t kept, uint32_t held) REQUIRES(mutex_);

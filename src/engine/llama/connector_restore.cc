@@ -4,6 +4,7 @@
 #include "client/stopped.h"
 #include "engine/llama/connector.h"
 #include "engine/llama/hook_time.h"
+#include "telemetry/log.h"
 
 namespace rhizome {
 namespace {
@@ -20,128 +21,154 @@ int32_t Connector::restore(int32_t seq, std::span<const Token> prompt, int32_t h
   const bool bypass = (flags & kBypass) != 0;
   if (!sequences_.contains(seq) || have < 0) return have;
   if (!bypass && prompt.size() <= static_cast<size_t>(have)) return have;
-  auto held = static_cast<uint32_t>(have);
-  if (!settle(seq, prompt, held, salt, bypass)) return static_cast<int32_t>(held);
-  Sequence& sequence = sequences_.at(seq);
-  sequence.hooked = (flags & kAdaptersPending) == 0;
-  if (bypass || !sequence.hooked) {
-    if (bypass && !sequence.counted) {
-      engine_.counters.add(Counter::kBypassed);
-      stopped_ = Reason::kBypass;
-      count(sequence, prompt.size(), held, held);
-    }
-    if (held < sequence.rows()) drop_rows(seq, held);
-    return static_cast<int32_t>(held);
+  Request request{seq, prompt, static_cast<uint32_t>(have), std::string(salt), kNoVariant, bypass, flags};
+  if (!bypass) request.variant = variants_.now(request.salt);
+  // Before anything is changed: the caller believes in its rows until it gets another answer than "ask again".
+  if (must_wait(request)) {
+    engine_.counters.add(Counter::kWaits);
+    log_debug("sequence {}: prompt of {} waits for another one", seq, prompt.size());
+    return kAskAgain;
   }
-  const bool continues = sequence.counted && held == sequence.accepted();
-  if (continues && (exact() || !options_.restore)) {
-    flight_.claim(seq);
-    return static_cast<int32_t>(held);
+  if (!settle(request)) return static_cast<int32_t>(request.have);
+  return answer(request);
+}
+
+// Whether the rows of the sequence were made for a request with other wishes.
+bool Connector::foreign(const Request& request) const {
+  const Sequence& sequence = sequences_.at(request.seq);
+  const bool occupied = sequence.tainted || sequence.accepted() > 0;
+  return occupied && (sequence.salt != request.salt || sequence.bypass != request.bypass);
+}
+
+// The chunk of a prompt that goes on as it was answered before.
+bool Connector::continues(const Request& request) const {
+  const Sequence& sequence = sequences_.at(request.seq);
+  return sequence.counted && sequence.in_prompt && request.have == sequence.accepted() && !foreign(request) &&
+         std::equal(request.prompt.begin(), request.prompt.end(), sequence.prompt.begin(), sequence.prompt.end());
+}
+
+// What of the prompt may be restored or shared: one token is always left to compute.
+std::span<const Token> Connector::restorable(const Request& request) const {
+  const uint32_t unit = engine_.facts.plan.unified ? 1 : stream_unit();
+  return request.prompt.first((request.prompt.size() - 1) / unit * unit);
+}
+
+uint32_t Connector::stream_unit() const { return exact() ? kExactUnit : engine_.facts.block_tokens; }
+
+// How many of the sequence's own rows stay.
+uint32_t Connector::usable_rows(const Request& request) {
+  const Sequence& sequence = sequences_.at(request.seq);
+  // Rows that a window has passed before they could be stored would keep the prefix out of the store for as long as
+  // the engine keeps them: computing them once more is cheaper.
+  const bool passed = sequence.unstorable && variants_.keyspace(request.variant) != KeyspaceId{};
+  if (foreign(request) || sequence.tainted || sequence.lost || passed || sequence.variant != request.variant) return 0;
+  const uint32_t common = common_prefix(sequence.tokens, restorable(request));
+  // In exact mode only rows computed in whole units may stay: the others depend on how they were batched.
+  if (exact()) return std::min(sequence.exact_rows, common) / kExactUnit * kExactUnit;
+  // A window may have passed what a shorter prompt needs: only the caller knows how far it looked back.
+  if (engine_.facts.shape.window > 0) return std::min(request.have, sequence.rows());
+  return common;  // also rows beyond what the caller counts on
+}
+
+bool Connector::must_wait(const Request& request) {
+  const bool untouched = request.bypass || (request.flags & kAdaptersPending) != 0 || !options_.restore;
+  const Sequence& sequence = sequences_.at(request.seq);
+  if (untouched || (sequence.tainted && request.have > 0 && !foreign(request))) return false;
+  if (exact() && continues(request)) return false;
+  const bool whole_units = !engine_.facts.plan.unified || engine_.facts.shape.window > 0;
+  const uint32_t unit = whole_units ? stream_unit() : 1;
+  const auto prompt = restorable(request);
+  uint32_t available = usable_rows(request);
+  int32_t donor = -1;
+  available = std::max(available, live_tokens(request.seq, prompt, request.variant, donor));
+  if (const KeyspaceId keyspace = variants_.keyspace(request.variant); keyspace != KeyspaceId{}) {
+    available = std::max(available, static_cast<uint32_t>(engine_.client.peek(keyspace, prompt)) / unit * unit);
   }
-  if (!options_.restore) {
-    drop_rows(seq, 0);
-    sequence.variant = variants_.now(sequence.salt);
-    stopped_ = Reason::kOff;
-    count(sequence, prompt.size(), 0, 0);
-    return 0;
-  }
-  return engine_.facts.plan.unified ? restore_unified(seq, held, (flags & kWhatFits) != 0) : restore_streams(seq, held);
+  return flight_.should_wait(request.seq, prompt, request.variant, available, unit,
+                             exact() ? 0 : kWorthWaitingTokens);
 }
 
 // Brings the shadow and the caller's view of the sequence together. False: leave the sequence alone.
-bool Connector::settle(int32_t seq, std::span<const Token> prompt, uint32_t& have, std::string_view salt,
-                       bool bypass) {
-  {
-    const Sequence& sequence = sequences_.at(seq);
-    const bool occupied = sequence.tainted || sequence.accepted() > 0;
-    const bool foreign = occupied && (sequence.salt != salt || sequence.bypass != bypass);
-    const bool unused = sequence.tainted && have == 0;
-    if (foreign || unused || (sequence.lost && have > 0)) {
-      forget(seq);
-      have = 0;
-    }
-  }
+bool Connector::settle(Request& request) {
+  const int32_t seq = request.seq;
   Sequence& sequence = sequences_.at(seq);
-  sequence.salt = salt;
-  sequence.bypass = bypass;
-  // A prompt with media has no tokens to tell; that it must not be stored is all there is to know.
-  if (sequence.tainted || prompt.size() <= have) return false;
-  if (sequence.lost) {
-    sequences_.truncate(seq, 0);
-    sequence.lost = false;
+  if (sequence.untold > 0 && request.have <= sequence.untold) request.have = std::min(request.have, sequence.accepted());
+  sequence.untold = 0;
+  if (foreign(request) || (sequence.tainted && request.have == 0) || sequence.lost) {
+    forget(seq);
+    request.have = 0;
   }
-  if (!sequence.in_prompt || !std::equal(prompt.begin(), prompt.end(), sequence.prompt.begin(), sequence.prompt.end())) {
-    sequence.prompt.assign(prompt.begin(), prompt.end());
+  sequence.salt = request.salt;
+  sequence.bypass = request.bypass;
+  // A prompt with media has no tokens to tell; that it must not be stored is all there is to know.
+  if (sequence.tainted || request.prompt.size() <= request.have) return false;
+  const bool same_prompt =
+      std::equal(request.prompt.begin(), request.prompt.end(), sequence.prompt.begin(), sequence.prompt.end());
+  if (!sequence.in_prompt || !same_prompt) {
+    sequence.prompt.assign(request.prompt.begin(), request.prompt.end());
     sequence.in_prompt = true;
     sequence.counted = false;
   }
+  const uint32_t have = request.have;
   const uint32_t from_rows = std::min(have, sequence.rows());
-  const bool same = have <= sequence.accepted() && common_prefix(sequence.tokens, prompt) >= from_rows &&
-                    std::equal(prompt.begin() + from_rows, prompt.begin() + have, sequence.held.begin());
+  const bool same = have <= sequence.accepted() && common_prefix(sequence.tokens, request.prompt) >= from_rows &&
+                    std::equal(request.prompt.begin() + from_rows, request.prompt.begin() + have, sequence.held.begin());
   if (same) return true;
   taint(seq);  // the caller knows rows that we do not
   return false;
 }
 
-int32_t Connector::restore_unified(int32_t seq, uint32_t have, bool what_fits) {
+int32_t Connector::answer(const Request& request) {
+  const int32_t seq = request.seq;
   Sequence& sequence = sequences_.at(seq);
-  const std::span<const Token> all(sequence.prompt);
-  const auto prompt = all.first(all.size() - 1);  // one token is always left to compute
-  const bool windowed = engine_.facts.shape.window > 0;
-  const VariantId variant = variants_.now(sequence.salt);
-  if (sequence.rows() > 0 && sequence.variant != variant) drop_rows(seq, 0);
-  // Rows beyond what the caller counts on stay if they are the prompt's; a window may have passed them, though.
-  const uint32_t own = windowed ? std::min(have, sequence.rows()) : common_prefix(sequence.tokens, prompt);
-  drop_rows(seq, own);
-  sequence.variant = variant;
-  const uint32_t unit = windowed ? engine_.facts.block_tokens : 1;
-  if (flight_.should_wait(seq, prompt, variant, available(seq, prompt, unit), unit, kWorthWaitingTokens)) {
-    engine_.counters.add(Counter::kWaits);
-    return kAskAgain;
+  sequence.hooked = (request.flags & kAdaptersPending) == 0;
+  const auto size = static_cast<uint32_t>(request.prompt.size());
+  if (request.bypass || !sequence.hooked) {
+    if (request.bypass && !sequence.counted) engine_.counters.add(Counter::kBypassed);
+    stopped_ = Reason::kBypass;
+    if (request.bypass) count(sequence, size, request.have, request.have);
+    drop_rows(seq, request.have);
+    return static_cast<int32_t>(request.have);
   }
-  const uint32_t kept = std::min(have, sequence.rows());
-  share_live(seq, prompt);
-  const auto outcome = restore_stored(seq, prompt, engine_.facts.block_tokens, static_cast<uint32_t>(all.size()), what_fits);
-  if (outcome == Transfer::Outcome::kNoCells) return kNoCells;
-  count(sequences_.at(seq), all.size(), kept, sequences_.at(seq).rows());
+  const bool again = continues(request);
+  if (again && (exact() || !options_.restore)) {
+    flight_.claim(seq);
+    return static_cast<int32_t>(request.have);
+  }
+  const uint32_t own = options_.restore ? usable_rows(request) : 0;
+  const uint32_t kept = std::min(request.have, own);
+  drop_rows(seq, own);
+  sequence.unstorable = sequence.unstorable && own > 0;
+  sequence.variant = request.variant;
+  stopped_ = Reason::kOff;
+  if (options_.restore) {
+    const auto prompt = restorable(request);
+    const bool unified = engine_.facts.plan.unified;
+    share_live(seq, prompt);
+    const bool what_fits = !unified || (request.flags & kWhatFits) != 0;
+    const auto outcome =
+        restore_stored(seq, prompt, unified ? engine_.facts.block_tokens : stream_unit(), size, what_fits);
+    if (outcome == Transfer::Outcome::kNoCells) {
+      sequence.untold = request.have;
+      return kNoCells;
+    }
+    if (exact()) sequence.exact_rows = sequence.rows();
+  }
+  count(sequence, size, kept, sequence.rows());
+  log_debug("sequence {}: prompt of {}, {} kept, {} now: {}", seq, size, kept, sequence.rows(), reason_name(stopped_));
   flight_.claim(seq);
-  return static_cast<int32_t>(sequences_.at(seq).rows());
+  return static_cast<int32_t>(sequence.rows());
 }
 
-int32_t Connector::restore_streams(int32_t seq, uint32_t have) {
-  Sequence& sequence = sequences_.at(seq);
-  const std::span<const Token> all(sequence.prompt);
-  const uint32_t unit = exact() ? kExactUnit : engine_.facts.block_tokens;
-  const auto prompt = all.first((all.size() - 1) / unit * unit);
-  const VariantId variant = variants_.now(sequence.salt);
-  if (sequence.rows() > 0 && sequence.variant != variant) drop_rows(seq, 0);
-  // In exact mode only rows computed in whole units may stay: the others depend on how they were batched.
-  const uint32_t own = exact() ? std::min(sequence.exact_rows, common_prefix(sequence.tokens, prompt)) / unit * unit
-                               : std::min(have, sequence.rows());
-  drop_rows(seq, own);
-  sequence.variant = variant;
-  if (flight_.should_wait(seq, prompt, variant, available(seq, prompt, unit), unit, 0)) {
-    engine_.counters.add(Counter::kWaits);
-    return kAskAgain;
-  }
-  restore_stored(seq, prompt, unit, static_cast<uint32_t>(all.size()), true);
-  Sequence& restored = sequences_.at(seq);
-  if (exact()) restored.exact_rows = restored.rows();
-  count(restored, all.size(), own, restored.rows());
-  flight_.claim(seq);
-  return static_cast<int32_t>(restored.rows());
-}
-
-uint32_t Connector::live_tokens(int32_t seq, std::span<const Token> prompt, int32_t& donor) const {
+uint32_t Connector::live_tokens(int32_t seq, std::span<const Token> prompt, VariantId variant, int32_t& donor) const {
   // The window of a live sequence may have passed the rows that a shorter prefix needs, and cells that two
   // sequences share are never used again by the engine: windowed rows come from the store only.
-  if (!engine_.facts.plan.unified || engine_.facts.shape.window > 0) return 0;
-  const Sequence& asker = sequences_.at(seq);
+  if (!engine_.facts.plan.unified || engine_.facts.shape.window > 0 || variant == kNoVariant) return 0;
   uint32_t best = 0;
   for (uint32_t other = 0; other < sequences_.count(); ++other) {
     const Sequence& sequence = sequences_.at(other);
     if (static_cast<int32_t>(other) == seq || sequence.tainted || sequence.lost || sequence.bypass ||
-        sequence.variant != asker.variant || asker.variant == kNoVariant) {
+        sequence.variant != variant) {
       continue;
     }
     const uint32_t common = common_prefix(sequence.tokens, prompt);
@@ -153,19 +180,9 @@ uint32_t Connector::live_tokens(int32_t seq, std::span<const Token> prompt, int3
   return best;
 }
 
-uint32_t Connector::available(int32_t seq, std::span<const Token> prompt, uint32_t unit) {
-  int32_t donor = -1;
-  uint32_t tokens = std::max(sequences_.at(seq).rows(), live_tokens(seq, prompt, donor));
-  const KeyspaceId keyspace = variants_.keyspace(sequences_.at(seq).variant);
-  if (keyspace != KeyspaceId{}) {
-    tokens = std::max(tokens, static_cast<uint32_t>(engine_.client.peek(keyspace, prompt)) / unit * unit);
-  }
-  return tokens;
-}
-
 void Connector::share_live(int32_t seq, std::span<const Token> prompt) {
   int32_t donor = -1;
-  const uint32_t end = live_tokens(seq, prompt, donor);
+  const uint32_t end = live_tokens(seq, prompt, sequences_.at(seq).variant, donor);
   const uint32_t begin = sequences_.at(seq).rows();
   if (donor < 0 || end <= begin) return;
   engine_.api.memory_seq_cp(engine_.memory, donor, seq, static_cast<llama_pos>(begin), static_cast<llama_pos>(end));
@@ -182,8 +199,7 @@ Transfer::Outcome Connector::restore_stored(int32_t seq, std::span<const Token> 
   stopped_ = restored.reason;
   if (restored.outcome == Transfer::Outcome::kBroken) {
     recover();
-    sequences_.truncate(seq, 0);  // nothing of this request has been computed yet: it simply starts anew
-    sequences_.at(seq).lost = false;
+    sequences_.empty(seq);  // nothing of this request has been computed yet: it simply starts anew
     stopped_ = Reason::kLoadFailed;
   }
   return restored.outcome;

@@ -11,6 +11,8 @@
 namespace rhizome {
 
 inline constexpr const char* kLlamaVersion = "0.5.0";
+// Trees between two releases carry the older one's version with "-dev" behind it; ggml's tells them apart.
+inline constexpr const char* kGgmlVersion = "0.25.1";
 inline constexpr int kLlamaStateSeqVersion = 3;
 static_assert(LLAMA_STATE_SEQ_VERSION == kLlamaStateSeqVersion,
               "the blob parser knows sequence state version 3: check it against this llama.h");

@@ -63,6 +63,17 @@ void SequenceTable::lose(int64_t seq) {
   sequence.lost = !sequence.tainted && sequence.accepted() > 0;
 }
 
+void SequenceTable::empty(int64_t seq) {
+  truncate(seq, 0);
+  Sequence& sequence = at(seq);
+  sequence.tainted = false;
+  sequence.unstorable = false;
+  sequence.lost = false;
+  sequence.ahead = false;
+  sequence.untold = 0;
+  sequence.in_prompt = true;
+}
+
 void SequenceTable::reset(int64_t seq) {
   drop_cells(at(seq), 0);
   at(seq) = Sequence{};

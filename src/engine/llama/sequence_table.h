@@ -34,6 +34,7 @@ struct Sequence {
   uint32_t published_rows = 0;  // the first rows whose blocks have been stored, or were found stored
   VariantId variant = kNoVariant;  // of the rows; meaningful while there are any
   bool tainted = false;
+  bool unstorable = false;      // a window may have passed rows before their keyspace was known
   bool lost = false;            // the engine's rows are gone; `tokens` says what they were
 
   // The request that uses the sequence.
@@ -43,6 +44,7 @@ struct Sequence {
   bool hooked = false;          // the hook restores for it; decode must not
   bool in_prompt = true;        // no output was asked of it since its prompt began
   bool counted = false;         // its look-up has been counted
+  uint32_t untold = 0;          // rows that were dropped in an answer that did not say so: the caller asks again
   uint64_t open_epoch = 0;      // the decode in which its prompt was last computed without an end
   uint64_t waited_epoch = 0;    // the decode after which it last waited for another sequence's prompt
 
@@ -67,6 +69,9 @@ class SequenceTable {
   void truncate(int64_t seq, uint32_t rows);
   // The engine's rows are gone; the tokens are kept to compute them again.
   void lose(int64_t seq);
+  // No rows, and none unknown. The request that uses the sequence stays: a server empties a sequence after it has
+  // told whose prompt comes next.
+  void empty(int64_t seq);
   // As new: no rows, not tainted, no request.
   void reset(int64_t seq);
   void reset_all();

@@ -195,20 +195,6 @@ ContextPtr make_context(llama_model* model, const llama_context_params& params) 
   return context;
 }
 
-std::vector<Token> random_tokens(uint32_t seed, size_t count, uint32_t vocabulary) {
-  std::mt19937_64 generator(seed_of(seed, "tokens"));
-  std::vector<Token> tokens(count);
-  for (Token& token : tokens)
-    token = static_cast<Token>(generator() % vocabulary);
-  return tokens;
-}
-
-std::vector<Token> join(std::span<const Token> a, std::span<const Token> b) {
-  std::vector<Token> all(a.begin(), a.end());
-  all.insert(all.end(), b.begin(), b.end());
-  return all;
-}
-
 ScratchDirectory::ScratchDirectory() {
   std::string pattern = std::filesystem::temp_directory_path() / "rhizome-engine-XXXXXX";
   RHIZOME_CHECK(mkdtemp(pattern.data()) != nullptr);

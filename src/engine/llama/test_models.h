@@ -8,12 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "block/token.h"
 #include "engine/llama/llama_api.h"
+#include "engine/llama/test_tokens.h"
 
 namespace rhizome {
 
@@ -59,10 +58,6 @@ void write_random_lora(const std::string& path, const RandomModel& shape, uint32
 // One thread, and logits on request.
 llama_context_params one_thread_params(uint32_t cells, uint32_t sequences, bool unified);
 ContextPtr make_context(llama_model* model, const llama_context_params& params);
-
-// `count` tokens that follow from the seed; the same seed and a longer count give the same beginning.
-std::vector<Token> random_tokens(uint32_t seed, size_t count, uint32_t vocabulary = 256);
-std::vector<Token> join(std::span<const Token> a, std::span<const Token> b);
 
 // A directory of this test alone, removed with all that is in it.
 class ScratchDirectory {

@@ -1,5 +1,7 @@
 #include "engine/llama/preload/next_api.h"
 
+#include <string_view>
+
 #include <dlfcn.h>
 #include <link.h>
 
@@ -46,7 +48,20 @@ LlamaApi look_up() {
   return api;
 }
 
+// "0.5.0" out of "0.5.0-dev".
+std::string_view release_of(std::string_view version) { return version.substr(0, version.find('-')); }
+
 }  // namespace
+
+std::string other_llama_version() {
+  const LlamaApi& api = next_llama_api();
+  const std::string_view version = api.version == nullptr ? "" : api.version();
+  void* handle = library_handle();
+  const auto ggml = reinterpret_cast<const char* (*)()>(handle == nullptr ? nullptr : dlsym(handle, "ggml_version"));
+  const std::string_view ggml_version = ggml == nullptr ? "" : ggml();
+  if (release_of(version) == kLlamaVersion && release_of(ggml_version) == kGgmlVersion) return {};
+  return "llama.cpp '" + std::string(version) + "' with ggml '" + std::string(ggml_version) + "'";
+}
 
 const LlamaApi& next_llama_api() {
   static const LlamaApi api = look_up();

@@ -46,9 +46,9 @@ Session* Session::make() {
   }
   set_level(*settings);
   if (settings->off) return nullptr;
-  if (api.version == nullptr || std::string_view(api.version()) != kLlamaVersion) {
-    log_warning("this program uses llama.cpp {}, the cache is built for {}: everything passes through",
-                api.version == nullptr ? "of an unknown version" : api.version(), kLlamaVersion);
+  if (const std::string other = other_llama_version(); !other.empty()) {
+    log_warning("this program uses {}, the cache is built for {} with {}: everything passes through", other,
+                kLlamaVersion, kGgmlVersion);
     return nullptr;
   }
   auto counters = open_counters(*settings);
