@@ -33,4 +33,7 @@ void encode_identity(const Identity& identity, std::span<std::byte> out);
 // True only if `bytes` is exactly the encoding of `expected`.
 bool identity_matches(std::span<const std::byte> bytes, const Identity& expected);
 
+// The parent key that an encoding claims. `bytes` must be at least identity_bytes(0) long.
+BlockKey identity_parent(std::span<const std::byte> bytes);
+
 }  // namespace rhizome

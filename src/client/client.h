@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "block/block_key.h"
 #include "block/keyspace.h"
 #include "block/reason.h"
 #include "block/token.h"
@@ -45,8 +46,11 @@ class Hit {
 
   Client* client_ = nullptr;
   KeyspaceId keyspace_;
-  uint64_t pin_ = 0;              // the client's own handle
-  std::vector<uint64_t> slots_;   // one a block; keeps its capacity when a Hit is used again
+  uint64_t pin_ = 0;             // the client's own handle
+  std::vector<uint32_t> slots_;  // one a block; keeps its capacity when a Hit is used again
+  // The key of the block before `key_block_`: reading in order, each key is one step from the last.
+  BlockKey key_;
+  size_t key_block_ = 0;
   Reason reason_ = Reason::kNeverStored;
 };
 
@@ -96,17 +100,20 @@ class Client {
   virtual size_t peek(KeyspaceId keyspace, std::span<const Token> prompt) = 0;
 
   // The payload of block `i` of a hit, after its identity was compared with `prompt` (the prompt of
-  // the look-up) and its checksum with its bytes. kDataLoss: it did not verify; it has been
-  // quarantined together with all that continues it, and the hit ends before it.
+  // the look-up) and its checksum with its bytes; valid until the hit is released. Cheapest in
+  // ascending order. kOutOfRange: the hit or the prompt has no such block. kDataLoss: it did not
+  // verify; it has been quarantined together with all that continues it, and the hit ends before it.
   virtual Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) = 0;
 
   // Reserves the blocks of `tokens` (a whole number of blocks, from position 0) from `first_block`
   // on, less those stored already. Evicts to make room. kFailedPrecondition: a block before
-  // `first_block` is not stored. kResourceExhausted: no room, all is pinned.
+  // `first_block` is not stored. kResourceExhausted: no room, all is pinned. kInvalidArgument: not a
+  // whole number of blocks, none from `first_block` on, or a keyspace that was not opened.
   virtual Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) = 0;
 
   // Makes the draft's blocks visible, checksummed, immutable. Blocks that somebody else committed in
-  // the meantime are dropped in favour of theirs. Returns how many became visible.
+  // the meantime are dropped in favour of theirs; all are when a block before them has been
+  // quarantined in the meantime. Returns how many became visible.
   virtual size_t commit(Draft draft) = 0;
 
  protected:
