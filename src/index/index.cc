@@ -1,7 +1,10 @@
 #include "index/index.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "concurrency/mutex.h"
@@ -45,7 +48,7 @@ struct Index::State {
   const IndexOptions options;
   Mutex mutex;
   RunTree tree GUARDED_BY(mutex);
-  std::map<std::vector<std::byte>, Root> roots_by_encoding GUARDED_BY(mutex);
+  std::map<std::string, Root, std::less<>> roots_by_encoding GUARDED_BY(mutex);
   std::vector<RunId> roots GUARDED_BY(mutex);
 };
 
@@ -57,13 +60,13 @@ Index::~Index() = default;
 
 Result<Root> Index::open(std::span<const std::byte> encoding) {
   MutexLock lock(state_->mutex);
-  std::vector<std::byte> key(encoding.begin(), encoding.end());
+  const std::string_view key(reinterpret_cast<const char*>(encoding.data()), encoding.size());
   const auto known = state_->roots_by_encoding.find(key);
   if (known != state_->roots_by_encoding.end()) return known->second;
   if (state_->roots.size() >= state_->options.roots_max) return fail(Code::kResourceExhausted, "too many keyspaces");
   const Root root{static_cast<uint32_t>(state_->roots.size() + 1)};
   state_->roots.push_back(state_->tree.add_root(root.value));
-  state_->roots_by_encoding.emplace(std::move(key), root);
+  state_->roots_by_encoding.emplace(key, root);
   return root;
 }
 
