@@ -10,10 +10,9 @@ namespace rhizome {
 
 }  // namespace rhizome
 
-#define RHIZOME_CHECK(condition)                                          \
-  (__builtin_expect(static_cast<bool>(condition), true)                   \
-       ? static_cast<void>(0)                                             \
-       : ::rhizome::check_failed(__FILE__, __LINE__, #condition))
+#define RHIZOME_CHECK(condition)                                               \
+  (__builtin_expect(static_cast<bool>(condition), true) ? static_cast<void>(0) \
+                                                        : ::rhizome::check_failed(__FILE__, __LINE__, #condition))
 
 #ifdef NDEBUG
 #define RHIZOME_DCHECK(condition) static_cast<void>(sizeof(static_cast<bool>(condition)))

@@ -57,6 +57,8 @@ inline tl::unexpected<Error> fail(Code code, const char* reason) {
   return tl::unexpected<Error>(Error{code, reason});
 }
 
-inline tl::unexpected<Error> fail(Error error) { return tl::unexpected<Error>(error); }
+inline tl::unexpected<Error> fail(Error error) {
+  return tl::unexpected<Error>(error);
+}
 
 }  // namespace rhizome
