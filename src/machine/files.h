@@ -39,6 +39,9 @@ Result<FileStamp> stamp_file(const std::string& path);
 Result<std::vector<std::byte>> read_file(const std::string& path, uint64_t limit_bytes);
 Result<std::string> read_text_file(const std::string& path, uint64_t limit_bytes);
 
+// `length` bytes from `offset` on; fewer where the file ends before.
+Result<std::vector<std::byte>> read_file_range(const std::string& path, uint64_t offset, uint64_t length);
+
 // Readers see the old contents or the new, also after a crash. A file left by a killed writer is
 // named like `path` with a suffix and is never read.
 Status write_file_atomically(const std::string& path, std::span<const std::byte> bytes, mode_t mode = 0600);

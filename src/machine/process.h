@@ -88,12 +88,15 @@ class SignalWait {
 
   // The number of the next signal; nothing when `timeout_ns` passed without one.
   std::optional<int> next(uint64_t timeout_ns);
+  // Whether the last one came from the terminal, as Ctrl-C does, and so went to the whole process group.
+  bool from_terminal() const { return from_terminal_; }
 
  private:
   SignalWait(int descriptor, const sigset_t& before) : descriptor_(descriptor), before_(before) {}
 
   int descriptor_;
   sigset_t before_;
+  bool from_terminal_ = false;
 };
 
 }  // namespace rhizome
