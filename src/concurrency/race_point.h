@@ -24,12 +24,13 @@ class RaceHold {
   // Waits until a thread stands at the point.
   void wait_reached();
   bool reached() const;
+  // Returns when the held thread has left the point.
   void let_go();
 
   struct State;
 
  private:
-  std::shared_ptr<State> state_;
+  std::unique_ptr<State> state_;
 };
 
 void race_point_reached(const char* name);
