@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "contract/result.h"
+#include "machine/mapping.h"
 
 namespace rhizome {
 
@@ -25,9 +26,9 @@ enum class Counter : uint32_t {
 inline constexpr uint32_t kCountersCount = static_cast<uint32_t>(Counter::kEnd);
 
 enum class CounterKind : uint8_t {
-  kTotal,         // a count that only grows
-  kGauge,         // set to what is true now
-  kNanoseconds,   // a time that only grows; exported in seconds
+  kTotal,        // a count that only grows
+  kGauge,        // set to what is true now
+  kNanoseconds,  // a time that only grows; exported in seconds
 };
 
 struct CounterInfo {
@@ -48,7 +49,6 @@ class Counters {
   // Maps a file that create() made. kNotFound; kFailedPrecondition when it is of another version.
   static Result<std::unique_ptr<Counters>> attach(const std::string& path);
 
-  ~Counters();
   Counters(const Counters&) = delete;
   Counters& operator=(const Counters&) = delete;
 
@@ -67,9 +67,10 @@ class Counters {
 
  private:
   struct Page;
-  explicit Counters(Page* page);
+  explicit Counters(Mapping mapping);
+  static std::unique_ptr<Counters> make(Mapping mapping);
 
-  Page* page_;  // mapped; starts with magic, version and count
+  Mapping mapping_;  // a Page: magic, version and count, then the values
   std::atomic<uint64_t>* values_;
 };
 
