@@ -22,21 +22,21 @@ namespace rhizome {
 
 // The values are part of the format: never reuse or renumber one.
 enum class KeyspaceTag : uint16_t {
-  kEngine = 1,         // engine family and KV format revision, for example "llama.cpp/seq-3"
-  kWeights = 2,        // digest over the contents of all weight files
-  kOverrides = 3,      // model metadata overridden at load time, and load options that change the graph
-  kLayout = 4,         // Layout::encoding(): layers, widths, element types, row order, block size
-  kMemoryClass = 5,    // dense, sliding window with its width, ...
-  kRope = 6,           // rope scaling type, base, scale, yarn settings, long-or-short factor choice
-  kRotation = 7,       // whether K and V are rotated before quantisation
-  kAttention = 8,      // causal flag, attention type
-  kAdapters = 9,       // ordered (content digest, scale) of the adapters in force
-  kControlVector = 10, // digest of the control vector and its layer range
-  kTenant = 11,        // tenant name
-  kSalt = 12,          // the request's own salt
-  kEpoch = 13,         // weight epoch
-  kMedia = 14,         // digest of media inputs
-  kNumerics = 15,      // with --exact: what the last bits depend on
+  kEngine = 1,          // engine family and KV format revision, for example "llama.cpp/seq-3"
+  kWeights = 2,         // digest over the contents of all weight files
+  kOverrides = 3,       // model metadata overridden at load time, and load options that change the graph
+  kLayout = 4,          // Layout::encoding(): layers, widths, element types, row order, block size
+  kMemoryClass = 5,     // dense, sliding window with its width, ...
+  kRope = 6,            // rope scaling type, base, scale, yarn settings, long-or-short factor choice
+  kRotation = 7,        // whether K and V are rotated before quantisation
+  kAttention = 8,       // causal flag, attention type
+  kAdapters = 9,        // ordered (content digest, scale) of the adapters in force
+  kControlVector = 10,  // digest of the control vector and its layer range
+  kTenant = 11,         // tenant name
+  kSalt = 12,           // the request's own salt
+  kEpoch = 13,          // weight epoch
+  kMedia = 14,          // digest of media inputs
+  kNumerics = 15,       // with --exact: what the last bits depend on
 };
 
 std::string_view keyspace_tag_name(KeyspaceTag tag);
@@ -71,7 +71,8 @@ class KeyspaceBuilder {
   KeyspaceBuilder& set(KeyspaceTag tag, const Digest& digest);
 
   // kFailedPrecondition when kEngine, kWeights, kLayout, kMemoryClass, kRope or kAttention was never
-  // set: an incomplete identity is not cacheable, it is never a keyspace with fewer fields.
+  // set, or set to no bytes: an incomplete identity is not cacheable, it is never a keyspace with
+  // fewer fields. kInvalidArgument when a value is longer than 1 MiB.
   Result<Keyspace> seal() const;
 
  private:

@@ -11,17 +11,17 @@ enum class Reason : uint8_t {
   kLastToken,     // the engine must compute one token
   kPartialBlock,  // what is left is shorter than a block
   kNeverStored,
-  kDiverged,      // another continuation is stored
+  kDiverged,  // another continuation is stored
   kEvicted,
-  kInFlight,      // somebody computes it now
+  kInFlight,  // somebody computes it now
   kLoadFailed,
-  kCorrupt,       // did not verify, quarantined
-  kKeyspace,      // the same tokens are known under another keyspace
+  kCorrupt,   // did not verify, quarantined
+  kKeyspace,  // the same tokens are known under another keyspace
   kStaleEpoch,
   kNoSnapshot,    // recurrent or hybrid model
   kNotCacheable,  // identity unknown
   kQuota,
-  kBypass,        // the request asked for it
+  kBypass,  // the request asked for it
   kOff,
 };
 inline constexpr int kReasonsCount = 16;
