@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
@@ -12,6 +13,7 @@
 
 #include "bench/cases.h"
 #include "bench/locations.h"
+#include "machine/clock.h"
 #include "machine/files.h"
 #include "machine/process.h"
 #include "machine/thread.h"
@@ -25,6 +27,7 @@ constexpr const char* kBenchName = "agents";
 constexpr int kFailed = 1;
 constexpr int kCalledWrongly = 2;
 constexpr uint64_t kSignalPause = 100'000'000;
+constexpr uint64_t kInterruptPatience = 3'000'000'000;
 
 struct Options {
   std::string name;
@@ -126,9 +129,12 @@ bool run_cases(Stage& stage, const std::vector<const Case*>& cases) {
 
 // Until the run ends, a signal stops its servers, whose requests then fail, and so the run ends.
 void watch_signals(SignalWait& signals, Fleet& fleet, const std::atomic<bool>& done) {
+  uint64_t patience_ends_ns = UINT64_MAX;
   while (!done) {
     const std::optional<int> signal_number = signals.next(kSignalPause);
-    if (signal_number && (*signal_number == SIGINT || *signal_number == SIGTERM)) fleet.interrupt();
+    const bool wanted = signal_number && (*signal_number == SIGINT || *signal_number == SIGTERM);
+    if (wanted) patience_ends_ns = std::min(patience_ends_ns, monotonic_now_ns() + kInterruptPatience);
+    if (wanted || monotonic_now_ns() > patience_ends_ns) fleet.interrupt(monotonic_now_ns() > patience_ends_ns);
   }
 }
 
@@ -145,7 +151,7 @@ int measure(const Options& options, const std::vector<const Case*>& cases, const
     return kFailed;
   }
   Progress progress;
-  Report report(options.json ? nullptr : &std::cout, is_colored(), !options.quick);
+  Report report(options.json ? nullptr : &std::cout, is_colored(), !options.quick && options.model.empty());
   Stage stage{where, options.quick, **fleet, progress, report, {}};
   std::atomic<bool> done = false;
   bool all_measured = false;

@@ -86,6 +86,10 @@ Status run_window(Stage& stage) {
   turns.figure = turns.shape.seed = "swa_turns";
   turns.title = "sliding-window model, in turn";
   turns.model = stage.where.window_model;
+  if (stage.quick) {  // its large vocabulary makes every generated token dear
+    turns.shape.agents = 4;
+    turns.shape.rounds = 2;
+  }
   turns.arguments = server_arguments(4, 8192);
   if (const Status done = measure(stage, turns, nullptr); !done) return done;
   AgentsCase at_once = turns;

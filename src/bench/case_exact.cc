@@ -27,12 +27,14 @@ void report_outcome(Stage& stage, const ExactPlan& plan, const ExactOutcome& out
   Report& report = stage.report;
   report.section("exact answers, " + plan.name,
                  "64 greedy tokens and their log-probabilities, cold (--no-restore) beside warm; --exact -np 4 -t 2");
-  report.row("answers compared, different", std::to_string(outcome.compared), std::to_string(outcome.different));
-  report.row("prompt tokens; computed cold, warm", with_commas(outcome.cold_computed),
-             with_commas(outcome.warm_computed));
+  report.note("columns here: cold, warm");
+  report.row("prompt tokens", with_commas(outcome.prompt_tokens), with_commas(outcome.prompt_tokens));
+  report.row("computed", with_commas(outcome.cold_computed), with_commas(outcome.warm_computed));
   report.row("restored share, warm", "-", fixed(outcome.restored_share(), 3));
-  report.row("time of all answers, cold and warm", fixed(outcome.cold_first_to_last_s, 1) + " s",
+  report.row("time of all answers", fixed(outcome.cold_first_to_last_s, 1) + " s",
              fixed(outcome.warm_first_to_last_s, 1) + " s");
+  report.row("answers compared", "-", std::to_string(outcome.compared));
+  report.row("answers that differ", "-", std::to_string(outcome.different));
   if (outcome.restored_share() < kRestoredShareMin) {
     report.failure("exact, " + plan.name +
                    ": less than 60 % of the prompt tokens were restored, the comparison says little");

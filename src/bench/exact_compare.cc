@@ -45,6 +45,10 @@ Result<Situation> ask_cold(Stage& stage, const Server& server, AgentsShape shape
       stage.progress.step();
       if (!answer.ok()) return fail(Code::kUnavailable, "a request was not answered");
       stage.report.answered(answer.printed_probabilities);
+      if (answer.computed_tokens != answer.prompt_tokens) {
+        stage.report.failure("exact, cold: the server computed " + std::to_string(answer.computed_tokens) + " of " +
+                             std::to_string(answer.prompt_tokens) + " prompt tokens");
+      }
       histories.extend(agent, round, answer.text);
       asked.push_back({std::move(request), std::move(answer)});
     }

@@ -27,11 +27,15 @@ std::string figure_text(double value) {
   return whole && value >= 0 ? with_commas(static_cast<uint64_t>(std::llround(value))) : fixed(value, 4);
 }
 
+std::string bound_value(double value) {
+  return fixed(value, value == std::floor(value) ? 0 : 2);
+}
+
 std::string bound_text(const Bound& bound) {
   std::string text;
-  if (bound.at_least) text += ">= " + fixed(*bound.at_least, 2);
+  if (bound.at_least) text += ">= " + bound_value(*bound.at_least);
   if (bound.at_least && bound.at_most) text += ", ";
-  if (bound.at_most) text += "<= " + fixed(*bound.at_most, 2);
+  if (bound.at_most) text += "<= " + bound_value(*bound.at_most);
   return text;
 }
 
@@ -76,6 +80,10 @@ void Report::note(std::string_view line) {
 }
 
 void Report::figure(const std::string& name, double value) {
+  if (!std::isfinite(value)) {
+    failure(name + " could not be measured");
+    return;
+  }
   if (!figures_.contains(name)) order_.push_back(name);
   figures_[name] = value;
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
 constexpr uint64_t kStartPatience = 180 * kSecond;
-constexpr uint64_t kStopPatience = 10 * kSecond;
+constexpr uint64_t kStopPatience = 4 * kSecond;
 constexpr uint64_t kHealthPause = 50'000'000;
 constexpr int kWarmUpsMax = 200;  // with the pause between them, ten seconds of hashing and more
 
@@ -178,11 +178,11 @@ Status Fleet::warm_up(const Server& server) {
   return fail(Code::kDeadlineExceeded, "it never began to cache: every look-up is `not_cacheable`");
 }
 
-void Fleet::interrupt() {
+void Fleet::interrupt(bool by_force) {
   MutexLock lock(mutex_);
   interrupted_ = true;
   for (auto& [pid, child] : children_)
-    static_cast<void>(child.signal(SIGTERM));
+    static_cast<void>(child.signal(by_force ? SIGKILL : SIGTERM));
 }
 
 // Waits a little, so that callers may ask in a loop.

@@ -69,8 +69,9 @@ class Fleet {
   // The reason of a failure has been written to standard error.
   Result<std::unique_ptr<Server>> start(const ServerPlan& plan);
 
-  // Asks all servers to end, which ends the requests that wait for them; nothing starts any more.
-  void interrupt();
+  // Asks all servers to end, which ends the requests that wait for them; nothing starts any more. A server that is in
+  // the middle of a long batch does not hear it: `by_force` ends it.
+  void interrupt(bool by_force);
   bool interrupted() const { return interrupted_.load(); }
 
   // Keeps the logs and says where they are.
