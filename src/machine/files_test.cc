@@ -1,7 +1,6 @@
 #include "machine/files.h"
 
 #include <cerrno>
-#include <cstdlib>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,21 +8,16 @@
 
 #include <gtest/gtest.h>
 
+#include "machine/temporary_folder.h"
+
 namespace rhizome {
 namespace {
 
 class Files : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "rhizome_files_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::system(("rm -rf '" + folder_ + "'").c_str()); }
+  std::string path(const std::string& name) const { return folder_.path(name); }
 
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-
-  std::string folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(Files, ReadsBackWhatWasWrittenAtomically) {
@@ -34,7 +28,7 @@ TEST_F(Files, ReadsBackWhatWasWrittenAtomically) {
   ASSERT_TRUE(write_file_atomically(path("a"), "").has_value());
   EXPECT_EQ(read_text_file(path("a"), 100).value(), "");
   // No temporary file is left.
-  EXPECT_EQ(list_directory(folder_).value(), std::vector<std::string>{"a"});
+  EXPECT_EQ(list_directory(folder_.path()).value(), std::vector<std::string>{"a"});
 }
 
 TEST_F(Files, WritesWithTheModeAskedForWhateverTheUmask) {
@@ -52,7 +46,7 @@ TEST_F(Files, LeavesNothingWhenTheTargetCannotBeReplaced) {
   const Status written = write_file_atomically(path("a"), "x");
   ASSERT_FALSE(written.has_value());
   EXPECT_EQ(written.error().code, Code::kFailedPrecondition);
-  EXPECT_EQ(list_directory(folder_).value(), std::vector<std::string>{"a"});
+  EXPECT_EQ(list_directory(folder_.path()).value(), std::vector<std::string>{"a"});
 }
 
 TEST_F(Files, ReadsUpToTheLimitAndNotMore) {
@@ -81,9 +75,9 @@ TEST_F(Files, ReadsARangeAsFarAsTheFileGoes) {
 
 TEST_F(Files, SaysWhatIsMissingOrOfAnotherKind) {
   EXPECT_EQ(read_file(path("none"), 10).error().code, Code::kNotFound);
-  EXPECT_EQ(read_file(folder_, 10).error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(read_file(folder_.path(), 10).error().code, Code::kFailedPrecondition);
   EXPECT_EQ(stamp_file(path("none")).error().code, Code::kNotFound);
-  EXPECT_EQ(stamp_file(folder_).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(stamp_file(folder_.path()).error().code, Code::kInvalidArgument);
   EXPECT_EQ(remove_file(path("none")).error().code, Code::kNotFound);
   EXPECT_EQ(list_directory(path("none")).error().code, Code::kNotFound);
   EXPECT_EQ(write_file_atomically(path("none/a"), "x").error().code, Code::kNotFound);
@@ -181,7 +175,7 @@ TEST_F(Files, ListsNamesSorted) {
   for (const char* const name : {"b", "a", ".hidden", "c"}) {
     ASSERT_TRUE(write_file_atomically(path(name), "").has_value());
   }
-  EXPECT_EQ(list_directory(folder_).value(), (std::vector<std::string>{".hidden", "a", "b", "c"}));
+  EXPECT_EQ(list_directory(folder_.path()).value(), (std::vector<std::string>{".hidden", "a", "b", "c"}));
 }
 
 TEST(ErrorFromErrno, MapsWhatPeopleMeet) {

@@ -1,32 +1,25 @@
 #include "machine/host.h"
 
-#include <cstdlib>
-
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "machine/files.h"
 #include "machine/process.h"
+#include "machine/temporary_folder.h"
 
 namespace rhizome {
 namespace {
 
 class ControlGroups : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "rhizome_host_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { std::system(("rm -rf '" + root_ + "'").c_str()); }
-
   void put(const std::string& folder, const std::string& file, const std::string& text) {
     ASSERT_TRUE(make_private_directory(root_ + folder).has_value());
     ASSERT_TRUE(write_file_atomically(root_ + folder + "/" + file, text).has_value());
   }
 
-  std::string root_;
+  const TemporaryFolder folder_;
+  const std::string root_ = folder_.path();
 };
 
 TEST_F(ControlGroups, FindsTheLowestLimitOnTheWayUp) {

@@ -1,7 +1,6 @@
 #include "machine/mapping.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include <sys/mman.h>
@@ -12,6 +11,7 @@
 
 #include "machine/files.h"
 #include "machine/host.h"
+#include "machine/temporary_folder.h"
 
 namespace rhizome {
 namespace {
@@ -22,16 +22,9 @@ bool all_zero(std::span<const std::byte> bytes) {
 
 class FileMapping : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "rhizome_mapping_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::system(("rm -rf '" + folder_ + "'").c_str()); }
+  std::string path(const std::string& name) const { return folder_.path(name); }
 
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-
-  std::string folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST(Mapping, IsZeroedAndWritable) {
@@ -130,14 +123,14 @@ TEST_F(FileMapping, DoesNotCreateOverWhatIsThere) {
   EXPECT_EQ(Mapping::create_file(path("dangling"), 100).error().code, Code::kAlreadyExists);
   EXPECT_EQ(Mapping::create_file(path("none/a"), 100).error().code, Code::kNotFound);
   EXPECT_EQ(Mapping::create_file(path("c"), 0).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(list_directory(folder_).value(), (std::vector<std::string>{"a", "dangling"}));
+  EXPECT_EQ(list_directory(folder_.path()).value(), (std::vector<std::string>{"a", "dangling"}));
 }
 
 TEST_F(FileMapping, AttachesOnlyToARegularFileOfItsOwner) {
   EXPECT_EQ(Mapping::attach_file(path("none")).error().code, Code::kNotFound);
   ASSERT_TRUE(write_file_atomically(path("empty"), "").has_value());
   EXPECT_EQ(Mapping::attach_file(path("empty")).error().code, Code::kFailedPrecondition);
-  EXPECT_EQ(Mapping::attach_file(folder_).error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(Mapping::attach_file(folder_.path()).error().code, Code::kFailedPrecondition);
   ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
   EXPECT_EQ(Mapping::attach_file(path("fifo")).error().code, Code::kFailedPrecondition);
   ASSERT_TRUE(write_file_atomically(path("a"), "12345678").has_value());

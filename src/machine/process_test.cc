@@ -12,6 +12,7 @@
 #include "machine/clock.h"
 #include "machine/files.h"
 #include "machine/host.h"
+#include "machine/temporary_folder.h"
 
 namespace rhizome {
 namespace {
@@ -21,14 +22,7 @@ constexpr uint64_t kPatienceNs = 60 * kSecondNs;  // an upper bound for a busy m
 
 class Processes : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "rhizome_process_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::system(("rm -rf '" + folder_ + "'").c_str()); }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string path(const std::string& name) const { return folder_.path(name); }
 
   // What a shell command writes to its output.
   std::string output_of(const std::string& command, SpawnOptions options = {}) {
@@ -41,7 +35,7 @@ class Processes : public testing::Test {
     return text;
   }
 
-  std::string folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(Processes, TellHowTheyEnded) {

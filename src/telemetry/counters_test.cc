@@ -5,13 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "machine/files.h"
+#include "machine/host.h"
+#include "machine/process.h"
+#include "machine/temporary_folder.h"
 #include "machine/thread.h"
 
 namespace rhizome {
@@ -19,16 +21,9 @@ namespace {
 
 class CountersFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "rhizome_counters_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::system(("rm -rf '" + folder_ + "'").c_str()); }
+  std::string path() const { return folder_.path("counters"); }
 
-  std::string path() const { return folder_ + "/counters"; }
-
-  std::string folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST(Counters, StartAtZeroAndCount) {
@@ -109,19 +104,24 @@ TEST_F(CountersFile, IsOneForAllWhoMapIt) {
   EXPECT_EQ(reader->get(Counter::kLookups), 8u);
 }
 
-TEST_F(CountersFile, HearsOfAChildThatAttachedAndWasKilled) {
+// The other process of the test below: this program, started again.
+TEST(CountersOfAnotherProcess, AddsAndIsKilled) {
+  const char* const path = std::getenv("RHIZOME_TEST_COUNTERS");
+  if (path == nullptr) GTEST_SKIP() << "runs only as the child of CountersFile.HearsOfAProcessThatAttachedAndWasKilled";
+  Counters::attach(path).value()->add(Counter::kEvictions, 42);
+  ::raise(SIGKILL);
+}
+
+TEST_F(CountersFile, HearsOfAProcessThatAttachedAndWasKilled) {
   const auto counters = Counters::create(path()).value();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    auto attached = Counters::attach(path());
-    if (!attached) ::_exit(1);
-    (*attached)->add(Counter::kEvictions, 42);
-    ::raise(SIGKILL);
-  }
-  ASSERT_GT(child, 0);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFSIGNALED(status));
+  SpawnOptions options;
+  options.environment = {{"RHIZOME_TEST_COUNTERS", path()}};
+  options.stdout_path = folder_.path("out");
+  Child child =
+      Child::spawn({own_executable_path().value(), "--gtest_filter=CountersOfAnotherProcess.*"}, options).value();
+  const ExitStatus ended = child.wait();
+  EXPECT_TRUE(ended.signalled);
+  EXPECT_EQ(ended.value, SIGKILL);
   EXPECT_EQ(counters->get(Counter::kEvictions), 42u);
 }
 
@@ -133,7 +133,7 @@ TEST_F(CountersFile, IsMadeOnceForItsOwnerAlone) {
   counters->add(Counter::kLookups);
   EXPECT_EQ(Counters::create(path()).error().code, Code::kAlreadyExists);
   EXPECT_EQ(counters->get(Counter::kLookups), 1u);
-  EXPECT_EQ(Counters::create(folder_ + "/none/counters").error().code, Code::kNotFound);
+  EXPECT_EQ(Counters::create(folder_.path("none/counters")).error().code, Code::kNotFound);
 }
 
 TEST_F(CountersFile, IsRefusedWhenItIsNoPageOfThisVersion) {
