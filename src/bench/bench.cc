@@ -169,7 +169,7 @@ int measure(const Options& options, const std::vector<const Case*>& cases, const
   if (!all_measured || report.failed()) (*fleet)->keep_logs();
   report.print_figures();
   draw(stage, picture_path(options, where.program), stage.model());
-  if (options.json) std::cout << report.json(kBenchName, machine_facts()) << std::endl;
+  if (options.json) std::cout << report.json(kBenchName, machine_facts()) << "\n" << std::flush;
   return all_measured && !report.failed() ? 0 : kFailed;
 }
 

@@ -37,9 +37,9 @@ TEST(StreamEvent, CollectsTextAndCounts) {
   EXPECT_TRUE(read_stream_event(R"({"choices":[{"delta":{"content":"he"},"finish_reason":null}]})", answer));
   EXPECT_TRUE(read_stream_event(R"({"choices":[{"delta":{"content":"llo"}}]})", answer));
   EXPECT_TRUE(read_stream_event(R"({"choices":[{"delta":{},"finish_reason":"length"}]})", answer));
-  EXPECT_FALSE(read_stream_event(
-      R"({"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":90}}})",
-      answer));
+  EXPECT_FALSE(read_stream_event(R"({"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":2,)"
+                                 R"("prompt_tokens_details":{"cached_tokens":90}}})",
+                                 answer));
   EXPECT_EQ(answer.text, "hello");
   EXPECT_EQ(answer.prompt_tokens, 100u);
   EXPECT_EQ(answer.generated_tokens, 2u);
@@ -61,9 +61,10 @@ TEST(StreamEvent, WhatIsNoJsonIsAnError) {
   EXPECT_NE(answer.error, "");
 }
 
-constexpr const char* kWhole =
-    R"({"choices":[{"message":{"content":"x \"}"},"logprobs":{"content":[{"id":5,"token":"}\"","logprob":-0.12345678901234567,)"
-    R"("top_logprobs":[]},{"id":6,"token":"b","logprob":-1.5}]}}],"created":17,"usage":{"prompt_tokens":9,"completion_tokens":2}})";
+constexpr const char* kWhole = R"({"choices":[{"message":{"content":"x \"}"},"logprobs":{"content":)"
+                               R"([{"id":5,"token":"}\"","logprob":-0.12345678901234567,)"
+                               R"("top_logprobs":[]},{"id":6,"token":"b","logprob":-1.5}]}}],)"
+                               R"("created":17,"usage":{"prompt_tokens":9,"completion_tokens":2}})";
 
 TEST(WholeAnswer, ReadsTokensAndProbabilities) {
   ChatAnswer answer;
