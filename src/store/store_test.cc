@@ -1,0 +1,275 @@
+#include "store/store.h"
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "store/store_fixture.h"
+
+namespace rhizome {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+TEST(Store, BudgetsAndBlockSizesThatMakeNoSense) {
+  const auto counters = Counters::local();
+  for (const uint32_t block_tokens : {0u, 1u, 15u, 17u, 512u}) {
+    EXPECT_EQ(Store::create({.memory_bytes = kMiB, .block_tokens = block_tokens}, *counters).error().code,
+              Code::kInvalidArgument);
+  }
+  EXPECT_EQ(Store::create({.memory_bytes = 0}, *counters).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(Store::create({.memory_bytes = 1000}, *counters).error().code, Code::kInvalidArgument);
+  for (const uint32_t block_tokens : {16u, 32u, 64u, 128u, 256u}) {
+    EXPECT_TRUE(Store::create({.memory_bytes = kMiB, .block_tokens = block_tokens}, *counters));
+  }
+}
+
+TEST(Store, OpenSaysWhatItCannotTake) {
+  StoreUser user(kMiB);
+  Store& store = *user.store;
+  const Root a = user.open(keyspace_named("a"), 3000);
+  EXPECT_EQ(user.open(keyspace_named("a"), 3000), a);
+  EXPECT_NE(user.open(keyspace_named("b"), 3000), a);
+  EXPECT_EQ(store.open(keyspace_named("a"), 3001).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(store.open(keyspace_named("c"), 0).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(store.open(keyspace_named("c"), kMiB).error().code, Code::kResourceExhausted);
+  EXPECT_EQ(store.open(keyspace_named("c"), UINT64_MAX).error().code, Code::kResourceExhausted);
+}
+
+TEST(Store, KeyspacesAreBounded) {
+  StoreUser user(4 * kMiB);
+  size_t opened = 0;
+  while (user.store->open(keyspace_named(std::to_string(opened)), 3000))
+    ++opened;
+  EXPECT_GE(opened, 16u);
+  EXPECT_LE(opened, 64u);
+  EXPECT_TRUE(user.store->open(keyspace_named("0"), 3000));
+}
+
+// A keyspace that comes late finds the cache full, and room for its own description all the same.
+TEST(Store, AFullCacheStillOpensKeyspaces) {
+  StoreUser user(kMiB);
+  const Root a = user.open(keyspace_named("a"));
+  for (Token i = 0; i < 400; ++i)
+    user.put(a, blocks_of({i}));
+  EXPECT_GT(user.count(Counter::kEvictions), 0u);
+  const Root b = user.open(keyspace_named("b"), 50000);
+  EXPECT_EQ(user.put(b, blocks_of({1, 2})), 2u);
+  EXPECT_EQ(user.get(b, blocks_of({1, 2})), 2u);
+  user.expect_at_rest();
+}
+
+TEST(Store, UnknownRootsAreRefused) {
+  StoreUser user(kMiB);
+  std::vector<Location> locations(3);
+  for (const Root root : {Root{0}, Root{1}, Root{9999}}) {
+    EXPECT_EQ(user.store->lookup(root, blocks_of({1}), locations).reason, Reason::kNotCacheable);
+    EXPECT_TRUE(locations.empty());
+    EXPECT_EQ(user.store->peek(root, blocks_of({1})), 0u);
+    EXPECT_EQ(user.store->reserve(root, blocks_of({1}), 0).error().code, Code::kInvalidArgument);
+  }
+}
+
+TEST(Store, ReserveTakesWholeBlocksThatContinueWhatIsStored) {
+  StoreUser user(kMiB);
+  const Root a = user.open(keyspace_named("a"));
+  const std::vector<Token> tokens = blocks_of({1, 2});
+  EXPECT_EQ(user.store->reserve(a, {}, 0).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(user.store->reserve(a, std::span(tokens).first(17), 0).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(user.store->reserve(a, tokens, 2).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(user.store->reserve(a, tokens, 1).error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(user.put(a, std::span(tokens).first(16)), 1u);
+  {
+    const Result<BlockDraft> draft = user.store->reserve(a, tokens, 0);
+    ASSERT_TRUE(draft);
+    EXPECT_EQ(draft->first_block(), 1u);
+    EXPECT_EQ(draft->blocks_count(), 1u);
+    EXPECT_EQ(draft->payload(0).size(), 3000u);
+  }
+  EXPECT_EQ(user.put(a, tokens), 1u);
+  const Result<BlockDraft> nothing = user.store->reserve(a, tokens, 0);
+  ASSERT_TRUE(nothing);
+  EXPECT_EQ(nothing->blocks_count(), 0u);
+}
+
+// W13: nothing is visible before its commit, and an abandoned draft leaves nothing.
+TEST(Store, DraftsAreInvisibleUntilCommitted) {
+  StoreUser user(kMiB);
+  const Root a = user.open(keyspace_named("a"));
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  Result<BlockDraft> draft = user.store->reserve(a, tokens, 0);
+  ASSERT_TRUE(draft);
+  user.fill(*draft, a, tokens);
+  EXPECT_EQ(user.get(a, tokens), 0u);
+  EXPECT_EQ(user.store->commit(std::move(*draft)), 3u);
+  EXPECT_EQ(user.get(a, tokens), 3u);
+
+  const std::vector<Token> other = blocks_of({1, 2, 3, 4, 5});
+  draft = user.store->reserve(a, other, 3);
+  ASSERT_TRUE(draft);
+  user.fill(*draft, a, other);
+  EXPECT_EQ(user.count(Counter::kMemoryPinned), 3 * (3000 + identity_bytes(16)));
+  draft->abort();
+  EXPECT_EQ(user.get(a, other), 3u);
+  EXPECT_EQ(user.count(Counter::kBlocksStored), 3u);
+  user.expect_at_rest();
+  user.expect_drains();
+}
+
+// R7: two who computed the same; the second one's slots are given back, and the first one's stay.
+TEST(Store, DuplicatesAreDropped) {
+  StoreUser user(kMiB);
+  const Root a = user.open(keyspace_named("a"));
+  const std::vector<Token> tokens = blocks_of({1, 2});
+  const std::vector<Token> longer = blocks_of({1, 2, 3});
+  Result<BlockDraft> first = user.store->reserve(a, tokens, 0);
+  Result<BlockDraft> second = user.store->reserve(a, longer, 0);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(second->blocks_count(), 3u);
+  user.fill(*first, a, tokens);
+  user.fill(*second, a, longer);
+  EXPECT_EQ(user.store->commit(std::move(*first)), 2u);
+  EXPECT_EQ(user.store->commit(std::move(*second)), 1u);
+  EXPECT_EQ(user.get(a, longer), 3u);
+  EXPECT_EQ(user.count(Counter::kBlocksStored), 3u);
+  user.expect_at_rest();
+}
+
+TEST(Store, KeysOfDraftsAreThoseOfTheWholeChain) {
+  StoreUser user(kMiB);
+  const Root a = user.open(keyspace_named("a"));
+  // Block by block and in one go must give the same identities: reading compares parent keys.
+  for (const auto& tokens : {blocks_of({1}), blocks_of({1, 2}), blocks_of({1, 2, 3}), blocks_of({1, 2, 3, 4, 5})}) {
+    user.put(a, tokens);
+  }
+  EXPECT_EQ(user.get(a, blocks_of({1, 2, 3, 4, 5})), 5u);
+  EXPECT_EQ(user.count(Counter::kIdentityMismatches), 0u);
+}
+
+// R1: look-ups that never read leave nothing pinned.
+TEST(Store, LookupsWithoutReadsPinNothingForGood) {
+  StoreUser user(kMiB);
+  const Root a = user.open(keyspace_named("a"));
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  user.put(a, tokens);
+  std::vector<Location> locations;
+  for (int i = 0; i < 1000; ++i) {
+    Match match = user.store->lookup(a, tokens, locations);
+    EXPECT_EQ(user.count(Counter::kMemoryPinned), 3 * (3000 + identity_bytes(16)));
+    user.store->release(a, std::move(match.handle));
+  }
+  user.expect_at_rest();
+  user.expect_drains();
+}
+
+// R4 and R2: everything is forgotten while a reader stands on it; it goes at the reader's release.
+TEST(Store, ReadersKeepTheirBytes) {
+  StoreUser user(kMiB);
+  const Root a = user.open(keyspace_named("a"));
+  const std::vector<Token> tokens = blocks_of({1, 2, 3, 4, 5});
+  user.put(a, tokens);
+  user.put(a, blocks_of({9, 9}));
+  std::vector<Location> locations;
+  Match match = user.store->lookup(a, std::span(tokens).first(48), locations);
+  EXPECT_EQ(match.blocks, 3u);
+  EXPECT_GE(user.store->clear(), 2u);
+  for (Token i = 100; i < 600; ++i)
+    user.put(a, blocks_of({i}));
+  EXPECT_EQ(user.read_all(a, match.handle, tokens, locations), 3u);
+  user.store->release(a, std::move(match.handle));
+  user.expect_drains();
+}
+
+// R8 through the store.
+TEST(Store, APartialMatchIsReleasedWhateverWasSplitMeanwhile) {
+  StoreUser user(kMiB);
+  const Root a = user.open(keyspace_named("a"));
+  user.put(a, blocks_of({1, 2}));
+  std::vector<Location> locations;
+  Match match = user.store->lookup(a, blocks_of({1}), locations);
+  user.put(a, blocks_of({1, 9}));
+  user.store->release(a, std::move(match.handle));
+  user.expect_drains();
+}
+
+TEST(Store, ReserveNeverEvictsItsOwnPrefix) {
+  StoreUser user(256 << 10);
+  const Root a = user.open(keyspace_named("a"));
+  std::vector<Token> tokens = blocks_of({1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_EQ(user.put(a, tokens), 8u);
+  for (Token i = 100; i < 200; ++i)
+    tokens.insert(tokens.end(), 16, i);
+  Result<BlockDraft> draft = user.store->reserve(a, tokens, 8);
+  ASSERT_TRUE(draft);
+  EXPECT_GT(draft->blocks_count(), 20u);
+  EXPECT_LT(draft->blocks_count(), 100u) << "the budget holds them all: the test shows nothing";
+  const size_t blocks = draft->blocks_count();
+  // All is pinned or reserved now.
+  EXPECT_EQ(user.store->reserve(a, blocks_of({5000}), 0).error().code, Code::kResourceExhausted);
+  user.fill(*draft, a, tokens);
+  EXPECT_EQ(user.store->commit(std::move(*draft)), blocks);
+  EXPECT_EQ(user.get(a, tokens), 8 + blocks);
+  user.expect_at_rest();
+}
+
+// E4: the limit is one.
+TEST(Store, TheBudgetHoldsAndIsUsed) {
+  StoreUser user(16 * kMiB);
+  const Root a = user.open(keyspace_named("a"), 24 * 1024);
+  for (Token i = 0; i < 2000; ++i) {
+    user.put(a, blocks_of({i}));
+    ASSERT_LE(user.store->slab_usage().used_bytes, 16 * kMiB);
+  }
+  EXPECT_GE(user.store->slab_usage().stored_bytes, 16 * kMiB * 9 / 10);
+  EXPECT_EQ(user.get(a, blocks_of({1999})), 1u);
+  EXPECT_EQ(user.get(a, blocks_of({0})), 0u);
+  EXPECT_EQ(user.count(Counter::kMemoryCapacity), 16 * kMiB);
+  EXPECT_EQ(user.count(Counter::kEvictions) + user.count(Counter::kBlocksStored), 2000u);
+  user.expect_at_rest();
+}
+
+// E5: what is left of a conversation is its beginning.
+TEST(Store, EvictionShortensFromTheEnd) {
+  StoreUser user(256 << 10);
+  const Root a = user.open(keyspace_named("a"));
+  const std::vector<Token> tokens = blocks_of({1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  user.put(a, tokens);
+  size_t left = 10;
+  for (Token i = 100; left > 0 && i < 1000; ++i) {
+    user.put(a, blocks_of({i}));
+    const size_t found = user.store->peek(a, tokens);
+    EXPECT_LE(found, left);
+    left = found;
+  }
+  EXPECT_EQ(left, 0u);
+}
+
+// What is freed and used again shows nothing of its earlier owner: two runs that differ only in what
+// was there before leave the same bytes.
+TEST(Store, ReusedSlotsHoldNothingOfTheirEarlierOwner) {
+  std::vector<std::byte> seen[2];
+  for (const int run : {0, 1}) {
+    StoreUser user(kMiB);
+    const Root a = user.open(keyspace_named("a"), 3001);
+    const Root b = user.open(keyspace_named("b"), 3001);
+    std::vector<Location> before;
+    std::vector<Location> after;
+    Result<BlockDraft> draft = user.store->reserve(a, blocks_of({1}), 0);
+    ASSERT_TRUE(draft);
+    std::memset(draft->payload(0).data(), run == 0 ? 0x55 : 0xAA, 3001);
+    user.store->commit(std::move(*draft));
+    user.store->release(a, user.store->lookup(a, blocks_of({1}), before).handle);
+    while (user.store->index_usage().blocks > 0)
+      user.store->clear();
+    user.put(b, blocks_of({2}));
+    Match match = user.store->lookup(b, blocks_of({2}), after);
+    EXPECT_EQ(before, after) << "the slot was not used again: the test shows nothing";
+    seen[run] = StoreTestAccess::slot(*user.store, after.at(0));
+    user.store->release(b, std::move(match.handle));
+  }
+  EXPECT_EQ(seen[0].size(), 3001 + identity_bytes(16));
+  EXPECT_EQ(seen[0], seen[1]);
+}
+
+}  // namespace
+}  // namespace rhizome
