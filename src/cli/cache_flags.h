@@ -1,0 +1,45 @@
+// The cache flags with their meaning checked, and what they are to the library in the engine's process.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/complaint.h"
+#include "cli/parse.h"
+
+namespace rhizome {
+
+struct CacheFlags {
+  uint64_t memory_bytes = 0;
+  std::string memory_source;  // who asked for that much; empty for the default
+  uint32_t block_tokens = 16;
+  bool off = false;
+  bool no_restore = false;
+  bool exact = false;
+  std::string verify = "tier";
+  std::string tenant;
+  std::string cache_dir;
+  std::optional<uint16_t> metrics_port;
+  bool json = false;
+};
+
+// `machine_bytes` is the memory there is.
+OrComplaint<CacheFlags> check_flags(const Given& given, uint64_t machine_bytes, const Environment& environment);
+
+// The default of --memory.
+uint64_t default_memory_bytes(uint64_t machine_bytes);
+
+struct ChildEnvironment {
+  std::vector<std::pair<std::string, std::string>> set;
+  std::vector<std::string> removed;
+};
+// The library reads nothing else: what the person's environment says about a flag that was given, or
+// switched off, must not reach it. An empty `counters_path` shares no page.
+ChildEnvironment child_environment(const CacheFlags& flags, const std::string& counters_path);
+
+}  // namespace rhizome

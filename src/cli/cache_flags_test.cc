@@ -1,0 +1,170 @@
+#include "cli/cache_flags.h"
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "cli/command_text.h"
+#include "cli/flag_table.h"
+
+namespace rhizome {
+namespace {
+
+constexpr uint64_t kMachine = uint64_t{16} << 30;
+
+class Variables {
+ public:
+  Variables(std::initializer_list<std::pair<const std::string, std::string>> values) : values_(values) {}
+  std::optional<std::string> operator()(const std::string& name) const {
+    const auto found = values_.find(name);
+    if (found == values_.end()) return std::nullopt;
+    return found->second;
+  }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+OrComplaint<CacheFlags> flags_of(const std::vector<std::string>& line, const Variables& variables = {}) {
+  const auto given = parse_flags(*find_command("serve"), line, variables);
+  if (!given) return complain(given.error());
+  return check_flags(*given, kMachine, variables);
+}
+
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& text) : path_(testing::TempDir() + "cache_flags_test.toml") {
+    std::ofstream(path_) << text;
+  }
+  ~ConfigFile() { std::remove(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(CacheFlags, HaveDefaults) {
+  const auto flags = flags_of({}, {{"HOME", "/home/x"}});
+  ASSERT_TRUE(flags) << flags.error();
+  EXPECT_EQ(flags->memory_bytes, uint64_t{4} << 30);
+  EXPECT_EQ(flags->block_tokens, 16U);
+  EXPECT_EQ(flags->verify, "tier");
+  EXPECT_EQ(flags->cache_dir, "/home/x/.cache/rhizome");
+  EXPECT_FALSE(flags->off || flags->exact || flags->no_restore || flags->json || flags->metrics_port);
+  EXPECT_EQ(default_memory_bytes(uint64_t{256} << 30), uint64_t{8} << 30);
+  EXPECT_EQ(flags_of({}, {{"HOME", "/home/x"}, {"XDG_CACHE_HOME", "/c"}})->cache_dir, "/c/rhizome");
+}
+
+TEST(CacheFlags, TakeEveryFlag) {
+  const auto flags =
+      flags_of({"--memory=2GiB", "--block-tokens=64", "--off", "--no-restore", "--exact", "--verify=sample",
+                "--tenant=me", "--cache-dir=/d", "--attach=none", "--metrics-port=0", "--json"});
+  ASSERT_TRUE(flags) << flags.error();
+  EXPECT_EQ(flags->memory_bytes, uint64_t{2} << 30);
+  EXPECT_EQ(flags->block_tokens, 64U);
+  EXPECT_TRUE(flags->off && flags->no_restore && flags->exact && flags->json);
+  EXPECT_EQ(flags->verify, "sample");
+  EXPECT_EQ(flags->tenant, "me");
+  EXPECT_EQ(flags->cache_dir, "/d");
+  EXPECT_EQ(flags->metrics_port, 0);
+}
+
+TEST(CacheFlags, GoBeforeEnvironmentBeforeFile) {
+  const ConfigFile file("memory = \"1GiB\"\nblock-tokens = 32\nverify = \"always\"\nexact = true\nno-restore = true\n");
+  const Variables variables{{"RHIZOME_MEMORY", "2GiB"}, {"RHIZOME_BLOCK_TOKENS", "64"}, {"RHIZOME_EXACT", "0"}};
+  const auto flags = flags_of({"--memory=3GiB", "--config=" + file.path()}, variables);
+  ASSERT_TRUE(flags) << flags.error();
+  EXPECT_EQ(flags->memory_bytes, uint64_t{3} << 30);
+  EXPECT_EQ(flags->block_tokens, 64U);
+  EXPECT_EQ(flags->verify, "always");
+  EXPECT_FALSE(flags->exact);
+  EXPECT_TRUE(flags->no_restore);
+}
+
+TEST(CacheFlags, LastOfTheSameFlagWins) {
+  EXPECT_EQ(flags_of({"--memory=1GiB", "--memory=2GiB"})->memory_bytes, uint64_t{2} << 30);
+}
+
+TEST(CacheFlags, FindTheFileInTheEnvironment) {
+  const ConfigFile file("memory = \"1GiB\"\n");
+  EXPECT_EQ(flags_of({}, {{"RHIZOME_CONFIG", file.path()}})->memory_bytes, uint64_t{1} << 30);
+}
+
+TEST(CacheFlags, SayWhichFileOrKeyIsWrong) {
+  EXPECT_NE(flags_of({"--config=/no/such/file.toml"}).error().find("/no/such/file.toml"), std::string::npos);
+  const ConfigFile unknown("memroy = \"1GiB\"\n");
+  const auto flags = flags_of({"--config=" + unknown.path()});
+  ASSERT_FALSE(flags);
+  EXPECT_NE(flags.error().find("memroy"), std::string::npos) << flags.error();
+  const ConfigFile wrong("memory = \"0\"\n");
+  EXPECT_EQ(flags_of({"--config=" + wrong.path()}).error().find("memory in " + wrong.path() + " is '0'"), 0U);
+}
+
+TEST(CacheFlags, SayWhatIsWrongWithAMemorySize) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--memory=0", "--memory is '0'; the cache needs memory for at least one block"},
+      {"--memory=0GiB", "--memory is '0GiB'; the cache needs memory for at least one block"},
+      {"--memory=64", "--memory is '64'; a size needs a unit, for example 64MiB"},
+      {"--memory=17GiB", "--memory is '17GiB'; this machine has 16GiB"},
+      {"--memory=lots", "--memory is 'lots'; it must be a size"},
+      {"--memory=-1GiB", "--memory is '-1GiB'; it must be a size"},
+      {"--memory=99999999999999GiB", "--memory is '99999999999999GiB'; it must be a size"},
+  };
+  for (const auto& [flag, line] : cases) {
+    const auto flags = flags_of({flag});
+    ASSERT_FALSE(flags) << flag;
+    EXPECT_EQ(flags.error().rfind(line, 0), 0U) << flags.error();
+  }
+  EXPECT_EQ(flags_of({"--memory=16GiB"})->memory_bytes, kMachine);
+}
+
+TEST(CacheFlags, TakeBytesFromTheEnvironmentAsTheLibraryDoes) {
+  EXPECT_EQ(flags_of({}, {{"RHIZOME_MEMORY", "1048576"}})->memory_bytes, 1U << 20);
+  EXPECT_EQ(flags_of({}, {{"RHIZOME_MEMORY", "0"}}).error().rfind("RHIZOME_MEMORY is '0'", 0), 0U);
+}
+
+TEST(CacheFlags, SayWhatIsWrongWithOthers) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--block-tokens=17", "it must be 16, 32, 64, 128 or 256"},
+      {"--block-tokens=16x", "it must be 16, 32, 64, 128 or 256"},
+      {"--verify=never", "it must be always, tier or sample"},
+      {"--metrics-port=65536", "it must be a port"},
+      {"--metrics-port=-1", "it must be a port"},
+      {"--attach=/run/node.sock", "attaching comes with the host's node"},
+      {"--tenant=a b", "a tenant is 1 to 64 printable characters"},
+      {"--exact=perhaps", "--exact"},
+  };
+  for (const auto& [flag, part] : cases) {
+    const auto flags = flags_of({flag});
+    ASSERT_FALSE(flags) << flag;
+    EXPECT_NE(flags.error().find(part), std::string::npos) << flags.error();
+    EXPECT_EQ(flags.error().find('\n'), std::string::npos) << flags.error();
+  }
+}
+
+TEST(ChildEnvironment, SaysEverythingAndTakesOutTheRest) {
+  CacheFlags flags;
+  flags.memory_bytes = 1 << 20;
+  flags.exact = true;
+  const ChildEnvironment environment = child_environment(flags, "/run/counters-1");
+  const std::vector<std::pair<std::string, std::string>> set = {{"RHIZOME_MEMORY", "1048576"},
+                                                                {"RHIZOME_BLOCK_TOKENS", "16"},
+                                                                {"RHIZOME_EXACT", "1"},
+                                                                {"RHIZOME_VERIFY", "tier"},
+                                                                {"RHIZOME_COUNTERS", "/run/counters-1"}};
+  EXPECT_EQ(environment.set, set);
+  EXPECT_EQ(environment.removed,
+            (std::vector<std::string>{"RHIZOME_NO_RESTORE", "RHIZOME_OFF", "RHIZOME_TENANT", "RHIZOME_CACHE_DIR"}));
+}
+
+TEST(FlagTable, NamesEnvironmentVariables) {
+  EXPECT_EQ(environment_name("block-tokens"), "RHIZOME_BLOCK_TOKENS");
+  EXPECT_EQ(environment_name("--memory"), "RHIZOME_MEMORY");
+}
+
+}  // namespace
+}  // namespace rhizome
