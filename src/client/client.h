@@ -108,7 +108,7 @@ class Client {
   // Reserves the blocks of `tokens` (a whole number of blocks, from position 0) from `first_block`
   // on, less those stored already. Evicts to make room. kFailedPrecondition: a block before
   // `first_block` is not stored. kResourceExhausted: no room, all is pinned. kInvalidArgument: not a
-  // whole number of blocks, none from `first_block` on, or a keyspace that was not opened.
+  // whole number of at least `first_block` blocks, or a keyspace that was not opened.
   virtual Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) = 0;
 
   // Makes the draft's blocks visible, checksummed, immutable. Blocks that somebody else committed in

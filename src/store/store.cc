@@ -157,8 +157,8 @@ Result<BlockDraft> Store::reserve(Root root, std::span<const Token> tokens, uint
   Opened* keyspace = opened(root);
   const size_t blocks = tokens.size() / options_.block_tokens;
   if (keyspace == nullptr) return fail(Code::kInvalidArgument, "keyspace not opened");
-  if (tokens.size() % options_.block_tokens != 0 || first_block >= blocks || blocks > UINT32_MAX) {
-    return fail(Code::kInvalidArgument, "not a whole number of blocks from first_block on");
+  if (tokens.size() % options_.block_tokens != 0 || first_block > blocks || blocks > UINT32_MAX) {
+    return fail(Code::kInvalidArgument, "not a whole number of blocks, or fewer than first_block");
   }
   std::vector<Location> stored(blocks);
   Match match = index_.lookup(root, tokens, stored);

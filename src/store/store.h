@@ -67,7 +67,7 @@ class Store {
 
   // Slots for the blocks of `tokens` (whole blocks, from position 0) from `first_block` on, less those
   // stored already; none when all are. Evicts to make room, and reserves fewer when that is not
-  // enough. kInvalidArgument: an unknown root, no whole blocks, or none from first_block on.
+  // enough. kInvalidArgument: an unknown root, or not a whole number of at least first_block blocks.
   // kFailedPrecondition: a block before `first_block` is not stored. kResourceExhausted: no room for
   // one block, all is pinned.
   Result<BlockDraft> reserve(Root root, std::span<const Token> tokens, uint32_t first_block);

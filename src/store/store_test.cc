@@ -74,9 +74,9 @@ TEST(Store, ReserveTakesWholeBlocksThatContinueWhatIsStored) {
   StoreUser user(kMiB);
   const Root a = user.open(keyspace_named("a"));
   const std::vector<Token> tokens = blocks_of({1, 2});
-  EXPECT_EQ(user.store->reserve(a, {}, 0).error().code, Code::kInvalidArgument);
   EXPECT_EQ(user.store->reserve(a, std::span(tokens).first(17), 0).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(user.store->reserve(a, tokens, 2).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(user.store->reserve(a, tokens, 3).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(user.store->reserve(a, tokens, 2).error().code, Code::kFailedPrecondition);
   EXPECT_EQ(user.store->reserve(a, tokens, 1).error().code, Code::kFailedPrecondition);
   EXPECT_EQ(user.put(a, std::span(tokens).first(16)), 1u);
   {
@@ -87,9 +87,11 @@ TEST(Store, ReserveTakesWholeBlocksThatContinueWhatIsStored) {
     EXPECT_EQ(draft->payload(0).size(), 3000u);
   }
   EXPECT_EQ(user.put(a, tokens), 1u);
-  const Result<BlockDraft> nothing = user.store->reserve(a, tokens, 0);
-  ASSERT_TRUE(nothing);
-  EXPECT_EQ(nothing->blocks_count(), 0u);
+  for (const uint32_t first : {0u, 1u, 2u}) {
+    const Result<BlockDraft> nothing = user.store->reserve(a, tokens, first);
+    ASSERT_TRUE(nothing);
+    EXPECT_EQ(nothing->blocks_count(), 0u);
+  }
 }
 
 // W13: nothing is visible before its commit, and an abandoned draft leaves nothing.
