@@ -210,6 +210,7 @@ void Connector::count(Sequence& sequence, size_t prompt_tokens, uint32_t kept, u
   if (sequence.counted) return;
   sequence.counted = true;
   engine_.counters.add(Counter::kLookups);
+  if (held > 0) engine_.counters.add(Counter::kLookupsHit);
   engine_.counters.add(Counter::kTokensLookedUp, prompt_tokens);
   engine_.counters.add(Counter::kTokensKept, kept);
   const bool all_but_one = held + 1 == prompt_tokens;
