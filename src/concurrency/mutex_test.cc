@@ -38,7 +38,8 @@ TEST(Mutex, LetsOneThreadInAtATime) {
 
 TEST(Mutex, CanBeTried) {
   Mutex mutex;
-  ASSERT_TRUE(mutex.try_lock());
+  // Not through the test's own macro, in which the analysis loses sight of the lock.
+  if (!mutex.try_lock()) FAIL() << "nobody else holds it";
   bool taken_elsewhere = true;
   start_thread("trier", [&]() NO_THREAD_SAFETY_ANALYSIS { taken_elsewhere = mutex.try_lock(); }).value().join();
   EXPECT_FALSE(taken_elsewhere);

@@ -45,12 +45,12 @@ TEST(Log, DropsWhatIsBelowTheLevel) {
                                                    {LogLevel::kWarning, w + e},
                                                    {LogLevel::kError, e},
                                                    {LogLevel::kSilent, ""}};
-  for (const auto& [level, text] : rows) {
-    EXPECT_EQ(stderr_of([level = level, &say_all] {
-                set_log_level(level);
+  for (const auto& row : rows) {
+    EXPECT_EQ(stderr_of([&row, &say_all] {
+                set_log_level(row.first);
                 say_all();
               }),
-              text);
+              row.second);
   }
 }
 
