@@ -1,9 +1,12 @@
 #include "engine/llama/fingerprint.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string_view>
+
+#include "engine/llama/sequence_table.h"
 
 namespace rhizome {
 namespace {
@@ -78,6 +81,7 @@ ContextFacts gather_facts(const LlamaApi& api, llama_context* context, const Con
   if (plan.exact) {
     facts.numerics = std::string("exact-64/") + api.version() + "/";
     append(facts.numerics, static_cast<int32_t>(plan.params.flash_attn_type));
+    append(facts.numerics, std::min(api.n_ubatch(context), kExactUnit));  // the engine cuts batches to this
     facts.numerics += api.print_system_info();
   }
   return facts;

@@ -68,7 +68,9 @@ Result<Digest> digest_file(const std::string& path, const std::string& memory_di
                            const std::function<bool()>& stop) {
   const auto before = stamp_file(path);
   if (!before) return fail(before.error());
-  if (!memory_directory.empty()) {
+  // What others may write to is not believed, and nothing is put there.
+  const bool remembers = !memory_directory.empty() && make_private_directory(memory_directory).has_value();
+  if (remembers) {
     if (const auto known = recall(memory_directory, *before)) return *known;
   }
   Sha256 hash;
@@ -83,7 +85,7 @@ Result<Digest> digest_file(const std::string& path, const std::string& memory_di
   const Digest digest = hash.finish();
   const auto after = stamp_file(path);
   if (!after || *after != *before) return fail(Code::kAborted, "the file changed while it was hashed");
-  if (!memory_directory.empty() && make_private_directory(memory_directory)) {
+  if (remembers) {
     // Without the memory the next start hashes again: not worth an error.
     (void)write_file_atomically(memory_path(memory_directory, *before), std::string_view(memory_text(*before, digest)));
   }

@@ -132,6 +132,31 @@ TEST(SequenceTable, TaintsOnceAndRemembersWhoseItIs) {
   EXPECT_EQ(table.at(0).salt, "");
 }
 
+TEST(SequenceTable, EmptiesASequenceAndKeepsItsRequest) {
+  SequenceTable table(2);
+  table.append(0, counting(1, 70));
+  table.share(0, 1, 70);
+  table.at(0).held = counting(100, 3);
+  table.at(0).exact_rows = 64;
+  table.at(0).salt = "s";
+  table.at(0).prompt = counting(1, 90);
+  table.at(0).bypass = true;
+  table.at(0).hooked = true;
+  table.at(0).in_prompt = false;
+  table.empty(0);
+  EXPECT_EQ(table.at(0).accepted(), 0U);
+  EXPECT_EQ(table.at(0).exact_rows, 0U);
+  EXPECT_EQ(table.at(0).salt, "s");
+  EXPECT_EQ(table.at(0).prompt, counting(1, 90));
+  EXPECT_TRUE(table.at(0).bypass);
+  EXPECT_TRUE(table.at(0).hooked);
+  EXPECT_TRUE(table.at(0).in_prompt);
+  EXPECT_EQ(table.cells_used(), 70U);
+  table.taint(1);
+  table.empty(1);
+  EXPECT_FALSE(table.at(1).tainted);
+}
+
 TEST(SequenceTable, FindsTheCommonBeginning) {
   EXPECT_EQ(common_prefix({}, {}), 0U);
   EXPECT_EQ(common_prefix(counting(1, 4), counting(1, 9)), 4U);
@@ -146,30 +171,31 @@ TEST(SequenceTable, FindsTheCommonBeginning) {
 TEST(SequenceTable, AgreesWithAPlainModelOfTheCache) {
   const uint32_t seed = 4;
   std::mt19937 random(seed);
+  const auto below = [&random](uint32_t limit) { return static_cast<uint32_t>(random() % limit); };
   constexpr uint32_t kSequences = 5;
   SequenceTable table(kSequences);
   std::vector<std::vector<std::pair<Token, int>>> model(kSequences);
   int next_row = 0;
   for (int step = 0; step < 20000; ++step) {
-    const uint32_t seq = random() % kSequences;
-    const uint32_t other = (seq + 1 + random() % (kSequences - 1)) % kSequences;
-    switch (random() % 6) {
+    const uint32_t seq = below(kSequences);
+    const uint32_t other = (seq + 1 + below(kSequences - 1)) % kSequences;
+    switch (below(6)) {
       case 0:
       case 1: {
-        const auto tokens = counting(static_cast<Token>(random()), random() % 20);
+        const auto tokens = counting(below(1000), below(20));
         table.append(seq, tokens);
         for (const Token token : tokens)
           model[seq].emplace_back(token, next_row++);
         break;
       }
       case 2: {
-        const uint32_t rows = random() % (table.at(seq).rows() + 2);
+        const uint32_t rows = below(table.at(seq).rows() + 2);
         table.truncate(seq, rows);
         model[seq].resize(std::min<size_t>(rows, model[seq].size()));
         break;
       }
       case 3: {
-        const uint32_t end = random() % (table.at(other).rows() + 1);
+        const uint32_t end = below(table.at(other).rows() + 1);
         table.share(other, seq, end);
         for (size_t i = model[seq].size(); i < end; ++i)
           model[seq].push_back(model[other][i]);
@@ -180,7 +206,7 @@ TEST(SequenceTable, AgreesWithAPlainModelOfTheCache) {
         model[seq].clear();
         break;
       default:
-        if (random() % 20 == 0) {
+        if (below(20) == 0) {
           table.reset_all();
           for (auto& rows : model)
             rows.clear();

@@ -50,13 +50,12 @@ Result<Settings> settings_from_environment(std::string& problem) {
     settings.memory_bytes = *bytes;
   }
   if (const std::string text = variable("RHIZOME_BLOCK_TOKENS"); !text.empty()) {
-    const int tokens = std::atoi(text.c_str());
-    const int offered[] = {16, 32, 64, 128, 256};
-    if (std::find(std::begin(offered), std::end(offered), tokens) == std::end(offered)) {
+    const std::string_view offered[] = {"16", "32", "64", "128", "256"};
+    if (std::find(std::begin(offered), std::end(offered), text) == std::end(offered)) {
       problem = "RHIZOME_BLOCK_TOKENS=" + text + " is none of 16, 32, 64, 128, 256";
       return fail(Code::kInvalidArgument, "RHIZOME_BLOCK_TOKENS is not offered");
     }
-    settings.block_tokens = static_cast<uint32_t>(tokens);
+    settings.block_tokens = static_cast<uint32_t>(std::atoi(text.c_str()));
   }
   return settings;
 }

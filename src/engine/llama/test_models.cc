@@ -1,9 +1,6 @@
 #include "engine/llama/test_models.h"
 
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <random>
 #include <string_view>
 
@@ -12,6 +9,7 @@
 #include <gguf.h>
 
 #include "contract/check.h"
+#include "machine/temporary_folder.h"
 
 namespace rhizome {
 namespace {
@@ -150,12 +148,12 @@ void write_random_model(const std::string& path, const RandomModel& shape) {
 
 ModelPtr make_random_model(const RandomModel& shape) {
   load_engine();
-  const ScratchDirectory scratch;
-  write_random_model(scratch.file("model.gguf"), shape);
+  const TemporaryFolder scratch;
+  write_random_model(scratch.path("model.gguf"), shape);
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = 0;
   params.load_mode = LLAMA_LOAD_MODE_NONE;  // the file goes before the model
-  ModelPtr model(llama_model_load_from_file(scratch.file("model.gguf").c_str(), params));
+  ModelPtr model(llama_model_load_from_file(scratch.path("model.gguf").c_str(), params));
   RHIZOME_CHECK(model != nullptr);
   return model;
 }
@@ -193,17 +191,6 @@ ContextPtr make_context(llama_model* model, const llama_context_params& params) 
   ContextPtr context(llama_init_from_model(model, params));
   RHIZOME_CHECK(context != nullptr);
   return context;
-}
-
-ScratchDirectory::ScratchDirectory() {
-  std::string pattern = std::filesystem::temp_directory_path() / "rhizome-engine-XXXXXX";
-  RHIZOME_CHECK(mkdtemp(pattern.data()) != nullptr);
-  path_ = pattern;
-}
-
-ScratchDirectory::~ScratchDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace rhizome

@@ -5,7 +5,6 @@
 // Thread-safety: one thread. ggml with more threads than idle cores crawls: contexts compute with one.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -58,19 +57,5 @@ void write_random_lora(const std::string& path, const RandomModel& shape, uint32
 // One thread, and logits on request.
 llama_context_params one_thread_params(uint32_t cells, uint32_t sequences, bool unified);
 ContextPtr make_context(llama_model* model, const llama_context_params& params);
-
-// A directory of this test alone, removed with all that is in it.
-class ScratchDirectory {
- public:
-  ScratchDirectory();
-  ~ScratchDirectory();
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace rhizome
