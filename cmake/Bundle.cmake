@@ -8,11 +8,6 @@
 
 include(GNUInstallDirs)
 
-if(NOT TARGET rhizome_llama)
-  message(WARNING "no engine library yet: nothing to bundle")
-  add_custom_target(bundle)
-  return()
-endif()
 # A library with a sanitizer in it cannot be loaded into a server without one.
 if(RHIZOME_SANITIZE)
   set_target_properties(rhizome_llama PROPERTIES EXCLUDE_FROM_ALL ON)
