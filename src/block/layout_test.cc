@@ -1,6 +1,7 @@
 #include "block/layout.h"
 
 #include <set>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -39,11 +40,11 @@ TEST(Layout, EncodesAsTheFormatSays) {
 }
 
 TEST(Layout, EncodesAnyDifferenceDifferently) {
-  std::set<std::vector<std::byte>> seen{golden_layout().encoding()};
+  std::set<std::string> seen{hex_of(golden_layout().encoding())};
   const auto changed = [&seen](auto change) {
     Layout layout = golden_layout();
     change(layout);
-    return seen.insert(layout.encoding()).second;
+    return seen.insert(hex_of(layout.encoding())).second;
   };
   EXPECT_TRUE(changed([](Layout& layout) { layout.block_tokens = 32; }));
   EXPECT_TRUE(changed([](Layout& layout) { layout.parts[0].kind = LayoutPart::Kind::kValue; }));
