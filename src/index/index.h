@@ -57,8 +57,8 @@ struct Match {
   uint32_t blocks = 0;  // found, from the beginning of the prompt
   // kFull, kPartialBlock (only less than a block is missing), kDiverged, kNeverStored.
   Reason reason = Reason::kNeverStored;
-  // The first token that nothing covers. kDiverged: the first one that differs from what is stored
-  // there, as far as the stored continuations were looked at (the 32 newest).
+  // The first token that nothing covers. kDiverged: the first one that differs from every stored
+  // continuation that was looked at; at a branch with many, that is only some of them.
   uint64_t stopped_at = 0;
 };
 

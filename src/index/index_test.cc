@@ -238,6 +238,18 @@ TEST_F(IndexTest, ParentsOutliveTheirChildren) {
   EXPECT_EQ(evict(3), (std::vector<Location>{4, 1, 5}));
 }
 
+// Look-ups touch only their deepest run; the trunk must not look older than what ended in its branches.
+TEST_F(IndexTest, ATrunkIsAsFreshAsItsBranchesWere) {
+  const Root a = open("a");
+  store(a, {1, 1, 1, 1});                          // 1
+  Handle other = store_and_hold(a, {9, 9, 9, 9});  // 2
+  store(a, {1, 1, 1, 1, 2, 2, 2, 2});              // 3
+  store(a, {1, 1, 1, 1, 3, 3, 3, 3});              // 4
+  EXPECT_EQ(evict(2), (std::vector<Location>{3, 4}));
+  EXPECT_TRUE(index_.release(std::move(other)));
+  EXPECT_EQ(evict(2), (std::vector<Location>{2, 1}));
+}
+
 TEST_F(IndexTest, HeldBlocksAreNotEvicted) {
   const Root a = open("a");
   Handle held = store_and_hold(a, kEight);
