@@ -87,7 +87,7 @@ bool redirect(const std::string& path, int flags, int target) {
   ::signal(SIGPIPE, SIG_DFL);
   if (options.own_process_group) ::setpgid(0, 0);
   if (options.die_with_parent) {
-    if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) report_and_exit(prepared.report);
+    if (::prctl(PR_SET_PDEATHSIG, options.death_signal) != 0) report_and_exit(prepared.report);
     // The parent may have ended before the line above took effect.
     if (::getppid() != prepared.parent) ::_exit(127);
   }

@@ -31,8 +31,9 @@ struct SpawnOptions {
   std::string stdin_path;
   std::string stdout_path;
   std::string stderr_path;
-  // The child gets SIGTERM when the *thread* that spawned it ends: spawn from one that lives on.
+  // The child gets `death_signal` when the *thread* that spawned it ends: spawn from one that lives on.
   bool die_with_parent = false;
+  int death_signal = SIGTERM;
   // Away from the terminal's process group: Ctrl-C reaches only the parent.
   bool own_process_group = false;
 };
