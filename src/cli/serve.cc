@@ -98,6 +98,9 @@ int start_server(const CacheFlags& flags, const ServerCall& call, const Parts& p
   line.insert(line.end(), call.flags.begin(), call.flags.end());
   SpawnOptions options = session->spawn_options();
   options.own_process_group = true;
+  // llama-server forgets a SIGTERM that comes between its handlers and its loop, and nobody would be there to
+  // send another.
+  options.death_signal = SIGKILL;
   auto child = Child::spawn(line, options);
   if (!child) return failed(server + ": " + child.error().reason);
   const Ended ended = supervise_server(*child, *signals, kPatience, [&] { session->stopping(); });

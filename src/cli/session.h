@@ -31,7 +31,7 @@ class Session {
   static OrComplaint<Session> open(const CacheFlags& flags, const Environment& environment);
 
   const Counters& counters() const { return page_ ? page_->counters() : *local_; }
-  // Its environment and its end: it dies with this process.
+  // The child's environment, and that it ends with this process.
   SpawnOptions spawn_options() const;
   // A file that this call may write and remove; not to be asked for without a page.
   std::string scratch_path() const { return page_->path() + ".scratch"; }
