@@ -50,6 +50,18 @@ std::vector<pid_t> process_tree(pid_t root) {
   return tree;
 }
 
+// What would change how Rhizome or llama.cpp behave: a measurement depends on what the bench says alone.
+std::vector<std::string> steering_variables() {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable(*entry);
+    const std::string_view name = variable.substr(0, variable.find('='));
+    const bool steers = name.starts_with("RHIZOME_") || name.starts_with("LLAMA_") || name.starts_with("LD_PRELOAD");
+    if (steers) names.emplace_back(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 Server::~Server() {
@@ -115,6 +127,7 @@ Status Fleet::spawn(const ServerPlan& plan, Server& server, const std::string& l
   SpawnOptions options;
   options.stdout_path = log;
   options.stderr_path = log;
+  options.environment_removed = steering_variables();
   options.die_with_parent = true;
   options.own_process_group = true;  // Ctrl-C reaches the bench alone, which then stops its servers in order
   const std::vector<std::string> line = command(plan, server);

@@ -1,0 +1,101 @@
+"""`rhizome bench agents`: a quick run of every case, what it prints for programs, and calls that are wrong."""
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import time
+import unittest
+import xml.etree.ElementTree
+
+import program
+
+CACHE = program.MODEL.parent.parent
+# Every figure that the benchmark promises.
+FIGURES = {
+    'computed_over_ideal_turns', 'computed_over_ideal_at_once', 'computed_over_ideal_own_text',
+    'computed_over_ideal_single_flight', 'small_context_answered', 'server_cpu_over_stock_turns',
+    'ratio_ttft_warm_over_cold_1024', 'exact_answers_compared', 'exact_answers_different',
+    'computed_over_ideal_turns_exact', 'ratio_prefill_exact_over_default', 'computed_over_ideal_swa_turns',
+    'computed_over_ideal_swa_at_once', 'ratio_prefill_on_over_off', 'decode_hook_cpu_share',
+    'ratio_decode_on_over_off', 'restore_gb_per_s', 'rss_over_budget_ratio'}
+PATIENCE = 900
+
+
+class Bench(program.Case):
+    def bench(self, *words):
+        picture = self.folder / 'picture.svg'
+        return subprocess.run([program.PROGRAM, 'bench', *words, '--picture', picture], text=True, timeout=PATIENCE,
+                              env={**self.environment, 'RHIZOME_SETUP_CACHE': str(CACHE), 'TMPDIR': str(self.folder)},
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+
+    def logs(self):
+        return [path.name for path in self.folder.iterdir() if path.name.startswith('rhizome-bench-')]
+
+    def test_quick_run_prints_every_figure(self):
+        done = self.bench('agents', '--quick', '--json')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count('\n'), 1, done.stdout)
+        line = json.loads(done.stdout)
+        self.assertEqual(line['bench'], 'agents')
+        self.assertEqual(FIGURES - set(line['figures']), set())
+        self.assertTrue(all(isinstance(value, (int, float)) for value in line['figures'].values()))
+        self.assertRegex(line['checksum'], '^[0-9a-f]{64}$')
+        self.assertTrue(line['machine']['cpu'])
+        self.check_counts(line['figures'])
+        self.check_picture()
+        self.assertEqual(self.logs(), [], 'a run that succeeded leaves no logs')
+
+    def check_counts(self, figures):
+        """What does not depend on how busy the machine is, with room for the two-layer model's noise text, which does
+        not tokenize back to what was generated."""
+        for figure in ('turns', 'at_once', 'own_text', 'single_flight'):
+            self.assertLess(figures[f'computed_over_ideal_{figure}'], 1.12, figure)
+        for figure in ('turns', 'at_once'):
+            self.assertGreater(figures[f'stock_computed_over_ideal_{figure}'], 1.9, figure)
+        self.assertEqual(figures['small_context_answered'], 24)
+        self.assertEqual(figures['exact_answers_different'], 0)
+        self.assertGreaterEqual(figures['exact_answers_compared'], 12)
+
+    def check_picture(self):
+        root = xml.etree.ElementTree.parse(self.folder / 'picture.svg').getroot()
+        self.assertEqual(root.tag, '{http://www.w3.org/2000/svg}svg')
+
+    def test_wrong_calls_say_what_would_be_right(self):
+        for words, said in ((('nope',), "no benchmark 'nope'"), (('agents', 'nope'), "no case 'nope'"), ((), 'NAME')):
+            done = self.bench(*words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(done.stderr.count('\n'), 1, done.stderr)
+
+    def test_a_model_that_is_not_there(self):
+        done = self.bench('agents', 'turns', '--model', '/nowhere/model.gguf')
+        self.assertEqual((done.returncode, done.stdout), (1, ''))
+        self.assertIn('/nowhere/model.gguf', done.stderr)
+
+    def test_interrupted_it_stops_its_servers(self):
+        running = program.Running(
+            [program.PROGRAM, 'bench', 'agents', 'turns', '--quick'],
+            {**self.environment, 'RHIZOME_SETUP_CACHE': str(CACHE), 'TMPDIR': str(self.folder)})
+        self.addCleanup(running.end)
+        running.wait_for_line('agents take turns')
+        child = self.wait_for_child(running.process.pid)
+        running.process.send_signal(signal.SIGINT)
+        status, said, _ = running.finish()
+        self.assertEqual(status, 1)
+        self.assertIn('interrupted', said)
+        self.assertFalse(pathlib.Path(f'/proc/{child}').exists())
+        self.assertEqual(self.logs(), [])
+
+    def wait_for_child(self, pid):
+        """The server may need a moment to be there."""
+        give_up = time.monotonic() + program.PATIENCE
+        while time.monotonic() < give_up:
+            for task in pathlib.Path(f'/proc/{pid}/task').iterdir():
+                if found := re.findall(r'\d+', (task / 'children').read_text()):
+                    return int(found[0])
+        raise AssertionError('no server was started')
+
+
+if __name__ == '__main__':
+    unittest.main()
