@@ -1,2 +1,4 @@
 // The program around which the link check of every layer is built.
-int main() { return 0; }
+int main() {
+  return 0;
+}

@@ -83,6 +83,35 @@ def count_gtest(path, score):
     return clean
 
 
+def count_unittest(output, score):
+    """Adds what Python's unittest says it ran; true if it said so and none failed."""
+    count = re.search(r'^Ran (\d+) test', output, re.M)
+    if not count:
+        return False
+    told = {what: int(n) for what, n in re.findall(r'(failures|errors|skipped)=(\d+)', output)}
+    bad = told.get('failures', 0) + told.get('errors', 0)
+    score.failed += bad
+    score.skipped += told.get('skipped', 0)
+    score.passed += max(0, int(count[1]) - bad - told.get('skipped', 0))
+    return bad == 0 and int(count[1]) > 0
+
+
+def count_program(case, counted, score):
+    """One entry of ctest: a gtest program that left an XML file, a script of unittest cases, or a test by itself."""
+    ok = case.get('status') == 'run'
+    output = case.findtext('system-out') or ''
+    if counted.is_file():
+        clean = count_gtest(counted, score)
+    elif re.search(r'^Ran \d+ test', output, re.M):
+        clean = count_unittest(output, score)
+    else:
+        clean = True
+        score.passed += ok
+    if clean and not ok:
+        score.add(False)  # each case passed, and then the program died, leaked or took too long
+    return ok and clean
+
+
 def run_ctest(preset, score):
     build = ROOT / 'build' / preset
     results = build / 'test-results'
@@ -94,16 +123,9 @@ def run_ctest(preset, score):
     if not junit.is_file():
         score.add(False)
         return
-    programs_failed = 0
-    for case in xml.etree.ElementTree.parse(junit).getroot().iter('testcase'):
-        counted = results / (case.get('name') + '.xml')
-        ok = case.get('status') == 'run'
-        programs_failed += not ok
-        if not counted.is_file():
-            score.add(ok)
-        elif count_gtest(counted, score) and not ok:
-            score.add(False)  # each case passed, and then the program died or leaked
-    if not ran and programs_failed == 0:
+    cases = list(xml.etree.ElementTree.parse(junit).getroot().iter('testcase'))
+    clean = [count_program(case, results / (case.get('name') + '.xml'), score) for case in cases]
+    if not cases or (not ran and all(clean)):
         score.add(False)
 
 
@@ -123,12 +145,8 @@ def leg_scripts(score, _):
     done = subprocess.run([sys.executable, '-m', 'unittest', 'discover', '-s', 'tools/tests', '-p', 'test_*.py'],
                           cwd=ROOT, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(done.stdout, flush=True)
-    count = re.search(r'^Ran (\d+) test', done.stdout, re.M)
-    bad = sum(int(n) for n in re.findall(r'(?:failures|errors)=(\d+)', done.stdout))
-    if not count or (done.returncode != 0 and bad == 0):
-        bad += 1
-    score.failed += bad
-    score.passed += max(0, int(count[1] if count else 0) - bad)
+    if not count_unittest(done.stdout, score) and score.failed == 0:
+        score.add(False)
 
 
 def leg_tidy(score, _):
