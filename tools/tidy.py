@@ -57,6 +57,8 @@ THIRD_PARTY = [
 
 BAD_NAME = re.compile(r'\b(?:class|struct|enum class)\s+(?:\w+\s*\([^)]*\)\s*)?'
                       r'(\w*(?:Manager|Helpers?|Utils?|Utility|Common|Misc|Data|Info|Impl))\b(?!\s*;)')
+# A test, or what several tests of a layer stand on.
+TEST_FILE = re.compile(r'^tests/|_(test|fuzz)\.cc$|_fixture\.(h|cc)$|/test_\w+\.(h|cc)$')
 NAMES_ALLOWED = {'CounterInfo'}
 BAD_FILE = re.compile(r'(^|_)(manager|helpers?|utils?|common|misc|data|info|impl)(_test)?\.(h|cc|py)$')
 MARKS = re.compile(r'\b(TO' r'DO|FIX' r'ME|XX' r'X|HA' r'CK)\b')
@@ -126,7 +128,7 @@ def layer_of(name, layers):
 
 def check_cpp(name, text, layer, findings):
     code = blanked(text)
-    is_test = name.endswith('_test.cc') or name.startswith('tests/')
+    is_test = bool(TEST_FILE.search(name))
     for function, first, count in functions_of(code):
         if count > FUNCTION_LINES:
             findings.add('function-lines', name, first, f'{function} has {count} lines, the limit is {FUNCTION_LINES}', count)
@@ -145,7 +147,7 @@ def check_cpp(name, text, layer, findings):
         for pattern, allowed in THIRD_PARTY if include and name.startswith('src/') else ():
             if re.match(pattern, include[1]) and layer not in allowed:
                 findings.add('third-party', name, number, f'{include[1]} is named in {" and ".join(allowed)} only')
-        if include and include[1].startswith('gtest/') and not is_test and layer and not re.search(r'_fixture\.h$', name):
+        if include and include[1].startswith('gtest/') and not is_test and layer:
             findings.add('third-party', name, number, 'the test library is for tests')
 
 
