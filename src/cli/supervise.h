@@ -17,7 +17,8 @@ struct Ended {
 };
 
 // For a server in a process group of its own. SIGINT and SIGTERM: `stopping` is called once, the child
-// gets SIGTERM and `patience_ns` to end, then SIGKILL. A second SIGINT ends the patience.
+// gets SIGTERM and `patience_ns` to end, then SIGKILL; after two thirds of that time it is asked a second
+// time. A second SIGINT ends the patience.
 Ended supervise_server(Child& child, SignalWait& signals, uint64_t patience_ns, const std::function<void()>& stopping);
 
 // For a program in this process's group. Every signal goes on to it, but those from the terminal,

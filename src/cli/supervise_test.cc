@@ -67,6 +67,14 @@ TEST(SuperviseServer, KillsWhatDoesNotStop) {
   EXPECT_EQ(ended.status.value, SIGKILL);
 }
 
+TEST(SuperviseServer, AsksASecondTime) {
+  SignalWait wait = signals();
+  Child child = shell("trap 'trap \"exit 3\" TERM' TERM; kill -TERM $PPID; while :; do read x < /dev/null; done");
+  const Ended ended = supervise_server(child, wait, 3 * kSecond, [] {});
+  EXPECT_FALSE(ended.killed);
+  EXPECT_EQ(ended.status.value, 3);
+}
+
 TEST(SuperviseServer, ASecondInterruptEndsThePatience) {
   SignalWait wait = signals();
   Child child = shell("trap 'kill -INT $PPID' TERM; kill -INT $PPID; while :; do read x < /dev/null; done");
