@@ -1,4 +1,5 @@
 """Starts the built program the way a person does, and waits for what it says instead of for time to pass."""
+import json
 import os
 import pathlib
 import queue
@@ -49,9 +50,11 @@ class Case(unittest.TestCase):
         return running
 
     def serve(self, *words, **changes):
-        """A server on a free port that has said that it listens."""
+        """A server on a free port that answers."""
         running = self.start('serve', '-m', MODEL, '-t', '1', '-c', '512', '--port', '0', *words, **changes)
         running.wait_until_listening()
+        # Answered by the server's loop: until that runs, llama-server loses the signal that ends it.
+        running.get('/slots')
         return running
 
     def pages(self):
@@ -90,6 +93,13 @@ class Running:
     def get(self, path, url=None):
         with urllib.request.urlopen((url or self.url) + path, timeout=PATIENCE) as answer:
             return answer.read().decode()
+
+    def complete(self, prompt='Once upon a time', **wishes):
+        """The server's answer to a prompt, as JSON."""
+        body = json.dumps({'prompt': prompt, 'max_tokens': 4, 'temperature': 0, **wishes}).encode()
+        request = urllib.request.Request(self.url + '/v1/completions', body, {'Content-Type': 'application/json'})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return json.load(answer)
 
     def child(self):
         """The process that it started."""

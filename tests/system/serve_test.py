@@ -1,6 +1,7 @@
 """`rhizome serve`: how it starts, what it passes on, how it stops, and what it says at the end."""
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -17,18 +18,12 @@ def words_of(pid):
 
 
 class Serve(program.Case):
-    def complete(self, running, prompt='Once upon a time', tokens=4):
-        body = json.dumps({'prompt': prompt, 'max_tokens': tokens, 'temperature': 0}).encode()
-        request = urllib.request.Request(running.url + '/v1/completions', body, {'Content-Type': 'application/json'})
-        with urllib.request.urlopen(request, timeout=program.PATIENCE) as answer:
-            return json.load(answer)
-
     def test_serves_and_stops_in_order(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(signal=number):
                 running = self.serve()
                 self.assertEqual(json.loads(running.get('/health')), {'status': 'ok'})
-                self.assertEqual(self.complete(running)['usage']['completion_tokens'], 4)
+                self.assertEqual(running.complete()['usage']['completion_tokens'], 4)
                 self.assertEqual(self.pages(), [f'counters-{running.process.pid}'])
                 child = program.Watched(running.child())
                 begin = time.monotonic()
@@ -114,15 +109,46 @@ class Serve(program.Case):
         self.assertIn('rhizome: error: llama-server was ended by signal 9 (SIGKILL)', said)
         self.assertEqual(self.pages(), [])
 
-    def test_json_summary(self):
-        running = self.serve('--json')
-        self.complete(running)
+    def test_what_was_restored_is_said_everywhere(self):
+        running = self.start('serve', '-m', program.MODEL, '-t', '1', '-c', '1024', '--port', '0', '-np', '2',
+                             '--metrics-port', '0', '--json')
+        metrics = running.wait_for_line(r'metrics at (http://127\.0\.0\.1:\d+)/metrics')[1]
+        running.wait_until_listening()
+        prompt = 'A rhizome is a root that spreads sideways and feeds many stems. ' * 20
+        first = running.complete(prompt, id_slot=0)['usage']
+        second = running.complete(prompt, id_slot=1)['usage']
+        self.assertEqual(first['prompt_tokens_details']['cached_tokens'], 0)
+        cached = second['prompt_tokens_details']['cached_tokens']
+        self.assertGreater(cached, first['prompt_tokens'] // 2)
+
+        text = running.get('/metrics', metrics)
+        def total(name):
+            return sum(float(value) for value in re.findall(rf'(?m)^{name}(?:{{[^}}]*}})? (\S+)$', text))
+        self.assertEqual(total('rhizome_tokens_restored_total'), cached)
+        self.assertEqual(total('rhizome_tokens_looked_up_total'), 2 * first['prompt_tokens'])
+        self.assertEqual((total('phantom_cache_hits_total'), total('phantom_cache_misses_total')), (1, 1))
+        self.assertGreater(total('phantom_blocks_used'), 0)
+        self.assertGreater(total('phantom_blocks_total'), total('phantom_blocks_used'))
+
         running.process.send_signal(signal.SIGTERM)
         status, _, output = running.finish()
         self.assertEqual(status, 0)
-        summary = json.loads(output)
         self.assertEqual(output.count('\n'), 1)
-        self.assertGreaterEqual(summary['lookups'], 0)
+        summary = json.loads(output)
+        self.assertEqual((summary['lookups'], summary['lookups_hit']), (2, 1))
+        self.assertEqual(sum(summary['tokens_restored'].values()) + summary['tokens_kept'], cached)
+        # llama-server's own warm-up, four rows, is computed too.
+        self.assertIn(summary['tokens_computed']['prompt'] - (2 * first['prompt_tokens'] - cached), range(9))
+        self.assertGreater(summary['seconds_saved'], 0)
+
+    def test_the_summary_is_one_block(self):
+        running = self.serve()
+        running.complete('The same words again and again. ' * 20)
+        running.process.send_signal(signal.SIGTERM)
+        _, said, _ = running.finish()
+        block = said[said.index('rhizome: 1 prompt\n'):].splitlines()
+        self.assertEqual([line[2:13].strip() for line in block[1:]],
+                         ['looked up', 'restored', 'kept', 'computed', 'time saved', 'stored', 'stopped'])
 
 
 if __name__ == '__main__':
