@@ -202,13 +202,15 @@ TEST(OverridesEncoding, DiffersWithEverythingThatChangesTheModel) {
   other_key.val_i64 = 7;
   auto real = make_override("a.b", LLAMA_KV_OVERRIDE_TYPE_FLOAT);
   real.val_f64 = 7;
+  auto same_bits = make_override("a.b", LLAMA_KV_OVERRIDE_TYPE_FLOAT);
+  same_bits.val_i64 = 7;
   auto flag = make_override("a.b", LLAMA_KV_OVERRIDE_TYPE_BOOL);
   flag.val_bool = true;
   auto text = make_override("a.b", LLAMA_KV_OVERRIDE_TYPE_STR);
   std::strcpy(text.val_str, "7");
   auto other_text = text;
   std::strcpy(other_text.val_str, "78");
-  lists = {{},     {number}, {other_number}, {other_key},    {real},
+  lists = {{},     {number}, {other_number}, {other_key},    {real}, {same_bits},
            {flag}, {text},   {other_text},   {number, text}, {text, number}};
   std::vector<std::string> seen;
   for (auto list : lists) {

@@ -177,7 +177,7 @@ llama_context_params one_thread_params(uint32_t cells, uint32_t sequences, bool 
   params.n_ctx = cells;
   params.n_seq_max = sequences;
   params.kv_unified = unified;
-  params.n_batch = 512;
+  params.n_batch = 2048;
   params.n_ubatch = 512;
   params.n_threads = 1;
   params.n_threads_batch = 1;
