@@ -32,11 +32,14 @@ Connector::Connector(const LlamaApi& api, llama_context* context, ContextFacts f
       variants_(engine_, model),
       flight_(sequences_) {}
 
-Connector::~Connector() { engine_.counters.sub(Counter::kContexts); }
+Connector::~Connector() {
+  engine_.counters.sub(Counter::kContexts);
+}
 
 void Connector::clear(bool data) {
   MutexLock lock(mutex_);
-  for (uint32_t seq = 0; seq < sequences_.count(); ++seq) publish(static_cast<int32_t>(seq));
+  for (uint32_t seq = 0; seq < sequences_.count(); ++seq)
+    publish(static_cast<int32_t>(seq));
   engine_.api.memory_clear(engine_.memory, data);
   sequences_.reset_all();
 }
@@ -220,11 +223,14 @@ void Connector::recover() {
   engine_.counters.add(Counter::kImportsFailed);
   log_warning("the engine refused a restore half-way: its cache is cleared, live sequences are computed again");
   engine_.api.memory_clear(engine_.memory, true);
-  for (uint32_t seq = 0; seq < sequences_.count(); ++seq) sequences_.lose(seq);
+  for (uint32_t seq = 0; seq < sequences_.count(); ++seq)
+    sequences_.lose(seq);
 }
 
 // Computes a lost sequence's rows again. False: they could not be, and the sequence is unknown now.
-bool Connector::revive(int32_t seq) { return !sequences_.at(seq).lost || rebuild(seq); }
+bool Connector::revive(int32_t seq) {
+  return !sequences_.at(seq).lost || rebuild(seq);
+}
 
 bool Connector::rebuild(int32_t seq) {
   Sequence& sequence = sequences_.at(seq);

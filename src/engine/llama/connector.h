@@ -34,7 +34,7 @@
 namespace rhizome {
 
 struct ConnectorOptions {
-  bool restore = true;   // false: computes everything, still stores
+  bool restore = true;  // false: computes everything, still stores
   std::string tenant;
 };
 
@@ -95,8 +95,8 @@ class Connector {
   uint32_t sequences_count() const { return engine_.facts.plan.sequences_count; }
 
  private:
-  Connector(const LlamaApi& api, llama_context* context, ContextFacts facts, const ModelIdentity& model,
-            Client& client, Counters& counters, const ConnectorOptions& options);
+  Connector(const LlamaApi& api, llama_context* context, ContextFacts facts, const ModelIdentity& model, Client& client,
+            Counters& counters, const ConnectorOptions& options);
 
   // connector.cc
   void forget(int32_t seq) REQUIRES(mutex_);
@@ -160,7 +160,7 @@ class Connector {
   Variants variants_ GUARDED_BY(mutex_);
   SingleFlight flight_ GUARDED_BY(mutex_);
   Outputs outputs_ GUARDED_BY(mutex_);
-  bool embeddings_ GUARDED_BY(mutex_) = false;  // every row has an output: no batch may be cut
+  bool embeddings_ GUARDED_BY(mutex_) = false;                // every row has an output: no batch may be cut
   Reason stopped_ GUARDED_BY(mutex_) = Reason::kNeverStored;  // of the look-up under way
   // Of the batch under way; members so that their memory is used again.
   std::vector<Row> rows_ GUARDED_BY(mutex_);

@@ -90,7 +90,8 @@ int32_t Connector::decode_default(const llama_batch& batch) {
     last_.insert(last_.end(), rows_.begin() + static_cast<ptrdiff_t>(run.begin),
                  rows_.begin() + static_cast<ptrdiff_t>(run.end));
   }
-  for (const Run& run : runs_) revive(run.sequence);
+  for (const Run& run : runs_)
+    revive(run.sequence);
   const uint32_t generated = generated_rows(last_);
   int32_t status = 0;
   if (last_.size() == static_cast<size_t>(batch.n_tokens)) {
@@ -104,7 +105,8 @@ int32_t Connector::decode_default(const llama_batch& batch) {
     return status;
   }
   absorb(last_);
-  for (const Run& run : runs_) sequences_.at(run.sequence).ahead = false;
+  for (const Run& run : runs_)
+    sequences_.at(run.sequence).ahead = false;
   publish_touched(rows_);
   return 0;
 }
@@ -118,7 +120,8 @@ void Connector::restore_within(Run& run) {
     return;
   }
   std::vector<Token> prompt = sequence.tokens;
-  for (size_t i = run.begin; i < end; ++i) prompt.push_back(rows_[i].token);
+  for (size_t i = run.begin; i < end; ++i)
+    prompt.push_back(rows_[i].token);
   const uint32_t before = sequence.rows();
   share_live(run.sequence, prompt);
   restore_stored(run.sequence, prompt, engine_.facts.block_tokens, static_cast<uint32_t>(prompt.size()), true);

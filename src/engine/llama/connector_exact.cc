@@ -30,7 +30,8 @@ int32_t Connector::compute_exact(const Run& run) {
   revive(run.sequence);
   if (sequence.tainted) {
     const int32_t status = engine_.decode(rows, generated_rows(rows));
-    if (status == 0 && rows.back().output) outputs_.save(rows.back().index, engine_.api.get_logits_ith(engine_.context, -1));
+    if (status == 0 && rows.back().output)
+      outputs_.save(rows.back().index, engine_.api.get_logits_ith(engine_.context, -1));
     return status;
   }
   const bool generated = run.size() == 1 && rows.back().output && !sequence.in_prompt && sequence.held.empty();
@@ -45,7 +46,8 @@ int32_t Connector::compute_exact_prompt(const Run& run) {
   // Rows behind the whole units depend on how they were batched: they are computed again as part of this prompt.
   std::vector<Token> tokens(sequence.tokens.begin() + sequence.exact_rows, sequence.tokens.end());
   tokens.insert(tokens.end(), sequence.held.begin(), sequence.held.end());
-  for (size_t i = run.begin; i < run.end; ++i) tokens.push_back(rows_[i].token);
+  for (size_t i = run.begin; i < run.end; ++i)
+    tokens.push_back(rows_[i].token);
   drop_rows(run.sequence, sequence.exact_rows);
   sequence.held.clear();
 

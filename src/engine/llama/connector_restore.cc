@@ -53,7 +53,9 @@ std::span<const Token> Connector::restorable(const Request& request) const {
   return request.prompt.first((request.prompt.size() - 1) / unit * unit);
 }
 
-uint32_t Connector::stream_unit() const { return exact() ? kExactUnit : engine_.facts.block_tokens; }
+uint32_t Connector::stream_unit() const {
+  return exact() ? kExactUnit : engine_.facts.block_tokens;
+}
 
 // How many of the sequence's own rows stay.
 uint32_t Connector::usable_rows(const Request& request) {
@@ -84,15 +86,15 @@ bool Connector::must_wait(const Request& request) {
   if (const KeyspaceId keyspace = variants_.keyspace(request.variant); keyspace != KeyspaceId{}) {
     available = std::max(available, static_cast<uint32_t>(engine_.client.peek(keyspace, prompt)) / unit * unit);
   }
-  return flight_.should_wait(request.seq, prompt, request.variant, available, unit,
-                             exact() ? 0 : kWorthWaitingTokens);
+  return flight_.should_wait(request.seq, prompt, request.variant, available, unit, exact() ? 0 : kWorthWaitingTokens);
 }
 
 // Brings the shadow and the caller's view of the sequence together. False: leave the sequence alone.
 bool Connector::settle(Request& request) {
   const int32_t seq = request.seq;
   Sequence& sequence = sequences_.at(seq);
-  if (sequence.untold > 0 && request.have <= sequence.untold) request.have = std::min(request.have, sequence.accepted());
+  if (sequence.untold > 0 && request.have <= sequence.untold)
+    request.have = std::min(request.have, sequence.accepted());
   sequence.untold = 0;
   if (foreign(request) || (sequence.tainted && request.have == 0) || sequence.lost) {
     forget(seq);
@@ -111,8 +113,9 @@ bool Connector::settle(Request& request) {
   }
   const uint32_t have = request.have;
   const uint32_t from_rows = std::min(have, sequence.rows());
-  const bool same = have <= sequence.accepted() && common_prefix(sequence.tokens, request.prompt) >= from_rows &&
-                    std::equal(request.prompt.begin() + from_rows, request.prompt.begin() + have, sequence.held.begin());
+  const bool same =
+      have <= sequence.accepted() && common_prefix(sequence.tokens, request.prompt) >= from_rows &&
+      std::equal(request.prompt.begin() + from_rows, request.prompt.begin() + have, sequence.held.begin());
   if (same) return true;
   taint(seq);  // the caller knows rows that we do not
   return false;
@@ -215,7 +218,9 @@ void Connector::count(Sequence& sequence, size_t prompt_tokens, uint32_t kept, u
   engine_.counters.add(Counter::kTokensKept, kept);
   const bool all_but_one = held + 1 == prompt_tokens;
   const bool part_of_block = stopped_ == Reason::kFull || stopped_ == Reason::kPartialBlock;
-  engine_.counters.add(stopped_counter(all_but_one ? Reason::kLastToken : part_of_block ? Reason::kPartialBlock : stopped_));
+  engine_.counters.add(stopped_counter(all_but_one     ? Reason::kLastToken
+                                       : part_of_block ? Reason::kPartialBlock
+                                                       : stopped_));
 }
 
 }  // namespace rhizome

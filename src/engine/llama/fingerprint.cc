@@ -19,7 +19,9 @@ void append(std::string& out, const T& value) {
   out.append(bytes, sizeof(T));
 }
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 std::string metadata(const LlamaApi& api, const llama_model* model, const std::string& key) {
   char text[128];

@@ -25,12 +25,12 @@ struct AdapterUse {
 // What differs between the sequences of a context, or changes while it lives.
 struct Variant {
   std::vector<AdapterUse> adapters;
-  std::string control_vector;   // canonical bytes, empty: none
+  std::string control_vector;  // canonical bytes, empty: none
   bool causal = true;
-  int32_t threads = 0;          // exact only
-  int32_t threads_batch = 0;    // exact only
+  int32_t threads = 0;        // exact only
+  int32_t threads_batch = 0;  // exact only
   std::string salt;
-  bool known = true;            // false: something in force cannot be identified
+  bool known = true;  // false: something in force cannot be identified
   friend bool operator==(const Variant&, const Variant&) = default;
 };
 
@@ -38,8 +38,8 @@ struct Variant {
 struct ContextFacts {
   ContextPlan plan;
   ContextShape shape;
-  std::string rope;       // canonical bytes of the settings that K depends on
-  std::string numerics;   // exact only: version, CPU, flash attention
+  std::string rope;      // canonical bytes of the settings that K depends on
+  std::string numerics;  // exact only: version, CPU, flash attention
   bool rotation_disabled = false;
   std::string tenant;
   uint32_t block_tokens = 0;

@@ -43,7 +43,8 @@ std::optional<Digest> parse_hex(std::string_view text) {
 std::optional<Digest> recall(const std::string& directory, const FileStamp& stamp) {
   const auto text = read_text_file(memory_path(directory, stamp), kMemoryBytesMax);
   if (!text || text->size() < 2 * sizeof(Digest) + 1) return std::nullopt;
-  const auto digest = parse_hex(std::string_view(*text).substr(text->size() - 1 - 2 * sizeof(Digest), 2 * sizeof(Digest)));
+  const auto digest =
+      parse_hex(std::string_view(*text).substr(text->size() - 1 - 2 * sizeof(Digest), 2 * sizeof(Digest)));
   if (!digest || memory_text(stamp, *digest) != *text) return std::nullopt;
   return digest;
 }
@@ -60,7 +61,9 @@ void append_framed(std::string& out, std::string_view text) {
   out.append(text);
 }
 
-std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+std::string base_name(const std::string& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
 
 }  // namespace
 
@@ -120,9 +123,15 @@ std::string overrides_encoding(const llama_model_params& params) {
     append_framed(out, std::string_view(entry->key, strnlen(entry->key, sizeof entry->key)));
     append_plain(out, static_cast<uint32_t>(entry->tag));
     switch (entry->tag) {
-      case LLAMA_KV_OVERRIDE_TYPE_INT: append_plain(out, entry->val_i64); break;
-      case LLAMA_KV_OVERRIDE_TYPE_FLOAT: append_plain(out, entry->val_f64); break;
-      case LLAMA_KV_OVERRIDE_TYPE_BOOL: append_plain(out, static_cast<uint8_t>(entry->val_bool)); break;
+      case LLAMA_KV_OVERRIDE_TYPE_INT:
+        append_plain(out, entry->val_i64);
+        break;
+      case LLAMA_KV_OVERRIDE_TYPE_FLOAT:
+        append_plain(out, entry->val_f64);
+        break;
+      case LLAMA_KV_OVERRIDE_TYPE_BOOL:
+        append_plain(out, static_cast<uint8_t>(entry->val_bool));
+        break;
       case LLAMA_KV_OVERRIDE_TYPE_STR:
         append_framed(out, std::string_view(entry->val_str, strnlen(entry->val_str, sizeof entry->val_str)));
         break;

@@ -114,8 +114,8 @@ Result<ContextShape> probe_context(const LlamaApi& api, llama_context* context, 
   // llama-kv-cache-iswa.cpp makes room for the window of every sequence and one batch; with less room than
   // the full cache in any case.
   const uint32_t sequences = plan.unified ? plan.sequences_count + 1 : 1;
-  shape.window_cells = plan.params.swa_full ? shape.cells
-                                            : std::min(shape.cells, shape.window * sequences + api.n_ubatch(context));
+  shape.window_cells =
+      plan.params.swa_full ? shape.cells : std::min(shape.cells, shape.window * sequences + api.n_ubatch(context));
   return shape;
 }
 

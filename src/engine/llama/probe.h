@@ -20,8 +20,8 @@ struct ContextPlan {
   const char* why_not = "";
   bool unified = false;
   bool exact = false;
-  int32_t scratch = -1;         // unified: the sequence that only the connector uses
-  uint32_t sequences_count = 0; // that the program may use
+  int32_t scratch = -1;          // unified: the sequence that only the connector uses
+  uint32_t sequences_count = 0;  // that the program may use
 };
 
 // Decides from the model and the parameters alone. Never fails: what cannot be attached is passed through.
@@ -29,9 +29,9 @@ ContextPlan plan_context(const LlamaApi& api, const llama_model* model, const ll
 
 struct ContextShape {
   BlobShape blob;
-  uint32_t window = 0;         // tokens of the sliding window, 0: none
-  uint32_t cells = 0;          // rows that the (full) cache can hold, for one sequence if not unified
-  uint32_t window_cells = 0;   // the same for the window's cache; only a lower bound is known
+  uint32_t window = 0;        // tokens of the sliding window, 0: none
+  uint32_t cells = 0;         // rows that the (full) cache can hold, for one sequence if not unified
+  uint32_t window_cells = 0;  // the same for the window's cache; only a lower bound is known
 };
 
 // kUnimplemented: recurrent, not removable, or laid out in a way that is not understood.

@@ -9,7 +9,8 @@ bool rows_of(const llama_batch& batch, const SequenceTable& sequences, std::vect
   if (batch.token == nullptr || batch.embd != nullptr || batch.n_tokens <= 0) return false;
   // llama-batch.cpp (init): no sequence means 0; no position continues the sequence; no outputs means the last.
   std::vector<int32_t> next(sequences.count());
-  for (uint32_t seq = 0; seq < sequences.count(); ++seq) next[seq] = static_cast<int32_t>(sequences.at(seq).accepted());
+  for (uint32_t seq = 0; seq < sequences.count(); ++seq)
+    next[seq] = static_cast<int32_t>(sequences.at(seq).accepted());
   for (int32_t i = 0; i < batch.n_tokens; ++i) {
     Row row;
     row.index = i;
@@ -49,7 +50,8 @@ std::vector<int32_t> sequences_of(const llama_batch& batch) {
       break;
     }
     const int32_t count = batch.n_seq_id != nullptr ? batch.n_seq_id[i] : 1;
-    for (int32_t k = 0; k < count; ++k) found.push_back(batch.seq_id[i][k]);
+    for (int32_t k = 0; k < count; ++k)
+      found.push_back(batch.seq_id[i][k]);
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());

@@ -129,7 +129,8 @@ bool same_part(const BlobPart& a, const BlobPart& b) {
 uint64_t BlobShape::payload_bytes(uint64_t tokens) const {
   uint64_t bytes = 0;
   for (const BlobSection& section : sections) {
-    for (const BlobPart& part : section.parts) bytes += part.row_bytes * tokens;
+    for (const BlobPart& part : section.parts)
+      bytes += part.row_bytes * tokens;
   }
   return bytes;
 }
@@ -207,7 +208,8 @@ Result<BlobReader> BlobReader::parse(std::span<const std::byte> blob, const Blob
       in_order = in_order && section.positions[i] == section.positions[i - 1] + 1;
     }
     if (in_order) continue;
-    for (uint32_t i = 0; i < section.positions.size(); ++i) section.by_position.emplace_back(section.positions[i], i);
+    for (uint32_t i = 0; i < section.positions.size(); ++i)
+      section.by_position.emplace_back(section.positions[i], i);
     std::sort(section.by_position.begin(), section.by_position.end());
     for (size_t i = 1; i < section.by_position.size(); ++i) {
       if (section.by_position[i].first == section.by_position[i - 1].first) return refuse();
@@ -254,7 +256,8 @@ bool BlobReader::copy_payload(uint32_t first, uint32_t tokens, std::span<std::by
           out += tokens * unit;
           continue;
         }
-        for (uint32_t i = 0; i < tokens; ++i, out += unit) std::memcpy(out, rows + cells[i] * unit, unit);
+        for (uint32_t i = 0; i < tokens; ++i, out += unit)
+          std::memcpy(out, rows + cells[i] * unit, unit);
       }
     }
   }
@@ -263,7 +266,11 @@ bool BlobReader::copy_payload(uint32_t first, uint32_t tokens, std::span<std::by
 
 BlobWriter::BlobWriter(const BlobShape& shape, uint32_t block_tokens, uint32_t first, uint32_t blocks_count,
                        uint32_t window_from)
-    : shape_(shape), block_tokens_(block_tokens), first_(first), blocks_count_(blocks_count), window_from_(window_from) {
+    : shape_(shape),
+      block_tokens_(block_tokens),
+      first_(first),
+      blocks_count_(blocks_count),
+      window_from_(window_from) {
   RHIZOME_CHECK(first % block_tokens == 0 && window_from % block_tokens == 0 && blocks_count > 0);
   bytes_ = sizeof(uint32_t) + sizeof(int32_t);
   for (const BlobSection& section : shape.sections) {
@@ -272,7 +279,8 @@ BlobWriter::BlobWriter(const BlobShape& shape, uint32_t block_tokens, uint32_t f
     if (cells == 0) continue;
     bytes_ += cells * kCellBytes + 2 * sizeof(uint32_t);
     // The header of a part has the same size in both forms: type and row bytes, or type and two counts.
-    for (const BlobPart& part : section.parts) bytes_ += sizeof(int32_t) + sizeof(uint64_t) + part.row_bytes * cells;
+    for (const BlobPart& part : section.parts)
+      bytes_ += sizeof(int32_t) + sizeof(uint64_t) + part.row_bytes * cells;
   }
 }
 
@@ -323,7 +331,8 @@ void BlobWriter::write(std::span<const std::span<const std::byte>> payloads, std
       }
       payload_offset += part_bytes;
     }
-    for (uint32_t stream = 1; stream < shape_.streams; ++stream) to.put<uint32_t>(0);
+    for (uint32_t stream = 1; stream < shape_.streams; ++stream)
+      to.put<uint32_t>(0);
   }
   RHIZOME_CHECK(to.full());
 }

@@ -27,9 +27,9 @@ namespace rhizome {
 
 struct BlobPart {
   int32_t type = 0;
-  bool value = false;           // V, else K
-  uint64_t row_bytes = 0;       // bytes a token
-  uint32_t element_bytes = 0;   // transposed parts only
+  bool value = false;          // V, else K
+  uint64_t row_bytes = 0;      // bytes a token
+  uint32_t element_bytes = 0;  // transposed parts only
 };
 
 struct BlobSection {
@@ -64,8 +64,8 @@ class BlobReader {
 
  private:
   struct Section {
-    std::vector<int32_t> positions;                        // by cell
-    std::vector<std::pair<int32_t, uint32_t>> by_position; // sorted; empty when cells are in order
+    std::vector<int32_t> positions;                         // by cell
+    std::vector<std::pair<int32_t, uint32_t>> by_position;  // sorted; empty when cells are in order
     std::vector<const std::byte*> parts;
   };
 

@@ -80,7 +80,8 @@ void SequenceTable::reset(int64_t seq) {
 }
 
 void SequenceTable::reset_all() {
-  for (uint32_t seq = 0; seq < count(); ++seq) reset(seq);
+  for (uint32_t seq = 0; seq < count(); ++seq)
+    reset(seq);
 }
 
 bool SequenceTable::taint(int64_t seq) {
@@ -98,7 +99,8 @@ bool SequenceTable::taint(int64_t seq) {
 
 uint32_t common_prefix(std::span<const Token> a, std::span<const Token> b) {
   const size_t limit = std::min(a.size(), b.size());
-  return static_cast<uint32_t>(std::mismatch(a.begin(), a.begin() + static_cast<ptrdiff_t>(limit), b.begin()).first - a.begin());
+  return static_cast<uint32_t>(std::mismatch(a.begin(), a.begin() + static_cast<ptrdiff_t>(limit), b.begin()).first -
+                               a.begin());
 }
 
 }  // namespace rhizome

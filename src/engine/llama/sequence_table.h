@@ -25,28 +25,28 @@ inline constexpr VariantId kNoVariant = 0;
 inline constexpr uint32_t kExactUnit = 64;
 
 struct Sequence {
-  std::vector<Token> tokens;    // of the rows present, from position 0
-  std::vector<uint32_t> cells;  // the ledger's number for each row
-  std::vector<Token> held;      // accepted behind the rows, not computed yet (exact mode)
-  uint32_t exact_rows = 0;      // exact mode: the first rows, computed in whole aligned batches
-  uint32_t tail_rows = 0;       // exact mode: rows up to here came from the prompt's last batch
-  bool ahead = false;           // its last rows came from a batch that failed later: the caller may send them again
-  uint32_t published_rows = 0;  // the first rows whose blocks have been stored, or were found stored
+  std::vector<Token> tokens;       // of the rows present, from position 0
+  std::vector<uint32_t> cells;     // the ledger's number for each row
+  std::vector<Token> held;         // accepted behind the rows, not computed yet (exact mode)
+  uint32_t exact_rows = 0;         // exact mode: the first rows, computed in whole aligned batches
+  uint32_t tail_rows = 0;          // exact mode: rows up to here came from the prompt's last batch
+  bool ahead = false;              // its last rows came from a batch that failed later: the caller may send them again
+  uint32_t published_rows = 0;     // the first rows whose blocks have been stored, or were found stored
   VariantId variant = kNoVariant;  // of the rows; meaningful while there are any
   bool tainted = false;
-  bool unstorable = false;      // a window may have passed rows before their keyspace was known
-  bool lost = false;            // the engine's rows are gone; `tokens` says what they were
+  bool unstorable = false;  // a window may have passed rows before their keyspace was known
+  bool lost = false;        // the engine's rows are gone; `tokens` says what they were
 
   // The request that uses the sequence.
   std::string salt;
-  std::vector<Token> prompt;    // as the hook was last told
-  bool bypass = false;          // asked not to be cached
-  bool hooked = false;          // the hook restores for it; decode must not
-  bool in_prompt = true;        // no output was asked of it since its prompt began
-  bool counted = false;         // its look-up has been counted
-  uint32_t untold = 0;          // rows that were dropped in an answer that did not say so: the caller asks again
-  uint64_t open_epoch = 0;      // the decode in which its prompt was last computed without an end
-  uint64_t waited_epoch = 0;    // the decode after which it last waited for another sequence's prompt
+  std::vector<Token> prompt;  // as the hook was last told
+  bool bypass = false;        // asked not to be cached
+  bool hooked = false;        // the hook restores for it; decode must not
+  bool in_prompt = true;      // no output was asked of it since its prompt began
+  bool counted = false;       // its look-up has been counted
+  uint32_t untold = 0;        // rows that were dropped in an answer that did not say so: the caller asks again
+  uint64_t open_epoch = 0;    // the decode in which its prompt was last computed without an end
+  uint64_t waited_epoch = 0;  // the decode after which it last waited for another sequence's prompt
 
   uint32_t rows() const { return static_cast<uint32_t>(tokens.size()); }
   uint32_t accepted() const { return static_cast<uint32_t>(tokens.size() + held.size()); }
@@ -85,8 +85,8 @@ class SequenceTable {
   void drop_cells(Sequence& sequence, uint32_t from);
 
   std::vector<Sequence> sequences_;
-  std::vector<uint16_t> cell_rows_;    // rows in a cell, by ledger number
-  std::vector<uint32_t> cells_free_;   // ledger numbers to use again
+  std::vector<uint16_t> cell_rows_;   // rows in a cell, by ledger number
+  std::vector<uint32_t> cells_free_;  // ledger numbers to use again
   uint32_t cells_used_ = 0;
 };
 

@@ -67,7 +67,7 @@ void Transfer::publish(int64_t seq, KeyspaceId keyspace, uint32_t rows) {
       break;
     }
   }
-  if (blob_.capacity() > kBufferKeptBytes) blob_ = {};
+  if (memory_.size() > kBufferKeptBytes) memory_ = {};
   engine_.counters.add(Counter::kExportTime, monotonic_now_ns() - begin_ns);
 }
 
@@ -104,10 +104,18 @@ bool Transfer::fetch_unified(int64_t seq, uint32_t first, uint32_t end) {
   return fetched;
 }
 
+std::span<std::byte> Transfer::buffer(uint64_t bytes) {
+  if (memory_.size() < bytes) {
+    memory_ = {};  // what is in it need not be kept, nor be copied
+    memory_.resize(bytes);
+  }
+  return std::span(memory_).first(bytes);
+}
+
 bool Transfer::fetch_stream(int64_t seq) {
   const auto& api = engine_.api;
   const auto id = static_cast<llama_seq_id>(seq);
-  blob_.resize(api.state_seq_get_size_ext(engine_.context, id, 0));
+  blob_ = buffer(api.state_seq_get_size_ext(engine_.context, id, 0));
   auto* bytes = reinterpret_cast<uint8_t*>(blob_.data());
   return !blob_.empty() && api.state_seq_get_data_ext(engine_.context, bytes, blob_.size(), id, 0) == blob_.size();
 }
@@ -137,7 +145,8 @@ bool Transfer::window_fits(int64_t seq, uint32_t rows) const {
 
 uint32_t Transfer::window_from(uint32_t rows) const {
   const uint32_t window = engine_.facts.shape.window;
-  if (rows < window) return 0;
+  // Exact mode depends on every row lying in the cell of its position, so the rows before the window come along.
+  if (rows < window || engine_.facts.plan.exact) return 0;
   return (rows + 1 - window) / block_tokens_ * block_tokens_;
 }
 
@@ -205,9 +214,9 @@ Transfer::Outcome Transfer::import_unified(int64_t seq, std::span<const Token> p
     if (payloads_.empty()) break;
     const uint32_t begin_row = block * block_tokens_;
     const uint32_t end_row = begin_row + static_cast<uint32_t>(payloads_.size()) * block_tokens_;
-    const BlobWriter writer(engine_.facts.shape.blob, block_tokens_, begin_row,
-                            static_cast<uint32_t>(payloads_.size()), window);
-    blob_.resize(writer.bytes());
+    const BlobWriter writer(engine_.facts.shape.blob, block_tokens_, begin_row, static_cast<uint32_t>(payloads_.size()),
+                            window);
+    blob_ = buffer(writer.bytes());
     writer.write(payloads_, blob_);
     const auto* bytes = reinterpret_cast<const uint8_t*>(blob_.data());
     if (api.state_seq_set_data_ext(engine_.context, bytes, blob_.size(), scratch, 0) != blob_.size()) {
@@ -232,7 +241,7 @@ Transfer::Outcome Transfer::import_stream(int64_t seq, std::span<const Token> pr
   }
   const uint32_t rows = blocks_count * block_tokens_;
   const BlobWriter writer(engine_.facts.shape.blob, block_tokens_, 0, blocks_count, window_from(rows));
-  blob_.resize(writer.bytes());
+  blob_ = buffer(writer.bytes());
   writer.write(payloads_, blob_);
   const auto id = static_cast<llama_seq_id>(seq);
   const auto* bytes = reinterpret_cast<const uint8_t*>(blob_.data());
@@ -242,7 +251,7 @@ Transfer::Outcome Transfer::import_stream(int64_t seq, std::span<const Token> pr
   sequences_.truncate(seq, 0);
   sequences_.append(seq, prompt.first(rows));
   engine_.counters.add(Counter::kBytesRestored, blob_.size());
-  if (blob_.capacity() > kBufferKeptBytes) blob_ = {};
+  if (memory_.size() > kBufferKeptBytes) memory_ = {};
   return engine_.api.memory_seq_pos_max(engine_.memory, id) == static_cast<llama_pos>(rows) - 1 ? Outcome::kDone
                                                                                                 : Outcome::kBroken;
 }

@@ -41,8 +41,8 @@ class Transfer {
   // multiples of `unit` tokens (a multiple of the block size) in all. The request will have `rows_in_all` rows,
   // computed ones included: when there are no cells for them, `what_fits` false makes that kNoCells, true
   // restores as many blocks as fit.
-  Restored restore(int64_t seq, KeyspaceId keyspace, std::span<const Token> prompt, uint32_t unit,
-                   uint32_t rows_in_all, bool what_fits);
+  Restored restore(int64_t seq, KeyspaceId keyspace, std::span<const Token> prompt, uint32_t unit, uint32_t rows_in_all,
+                   bool what_fits);
 
   // Cells of the full cache that nobody uses.
   uint32_t cells_free() const;
@@ -50,6 +50,7 @@ class Transfer {
  private:
   void commit(Draft draft);
   bool export_blocks(int64_t seq, const Draft& draft, uint32_t& complete);
+  std::span<std::byte> buffer(uint64_t bytes);
   bool fetch_unified(int64_t seq, uint32_t first, uint32_t end);
   bool fetch_stream(int64_t seq);
 
@@ -70,7 +71,8 @@ class Transfer {
   const uint32_t block_tokens_;
   const uint32_t window_blocks_;  // blocks that are moved in one piece
   Hit hit_;
-  std::vector<std::byte> blob_;
+  std::vector<std::byte> memory_;  // grows, and is not cleared between uses
+  std::span<std::byte> blob_;      // the part of it in use
   std::vector<std::span<const std::byte>> payloads_;
 };
 

@@ -41,15 +41,16 @@ LlamaApi look_up() {
   LlamaApi api;
   void* handle = library_handle();
   if (handle == nullptr) return api;
-#define RHIZOME_LLAMA_LOOK_UP(name) \
-  api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, "llama_" #name));
+#define RHIZOME_LLAMA_LOOK_UP(name) api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, "llama_" #name));
   RHIZOME_LLAMA_FUNCTIONS(RHIZOME_LLAMA_LOOK_UP)
 #undef RHIZOME_LLAMA_LOOK_UP
   return api;
 }
 
 // "0.5.0" out of "0.5.0-dev".
-std::string_view release_of(std::string_view version) { return version.substr(0, version.find('-')); }
+std::string_view release_of(std::string_view version) {
+  return version.substr(0, version.find('-'));
+}
 
 }  // namespace
 

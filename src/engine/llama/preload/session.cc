@@ -61,8 +61,7 @@ Session* Session::make() {
   return new Session(api, std::move(*settings), std::move(counters), std::move(*client));
 }
 
-void Session::model_loaded(const llama_model* model, std::vector<std::string> files,
-                           const llama_model_params& params) {
+void Session::model_loaded(const llama_model* model, std::vector<std::string> files, const llama_model_params& params) {
   Model entry;
   entry.simulated = params.vocab_only || params.no_alloc;
   if (!entry.simulated) {

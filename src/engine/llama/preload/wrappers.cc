@@ -36,7 +36,9 @@ Connector* connector_of(Key key) {
   return session == nullptr ? nullptr : session->connector_of(key);
 }
 
-Session* session_outside() { return inside > 0 ? nullptr : Session::get(); }
+Session* session_outside() {
+  return inside > 0 ? nullptr : Session::get();
+}
 
 }  // namespace
 
@@ -74,7 +76,9 @@ void llama_model_free(llama_model* model) {
   next_llama_api().model_free(model);
 }
 
-void llama_free_model(llama_model* model) { llama_model_free(model); }
+void llama_free_model(llama_model* model) {
+  llama_model_free(model);
+}
 
 llama_adapter_lora* llama_adapter_lora_init(llama_model* model, const char* path_lora) {
   llama_adapter_lora* adapter = next_llama_api().adapter_lora_init(model, path_lora);
@@ -276,10 +280,10 @@ float* llama_get_logits_ith(llama_context* ctx, int32_t i) {
   return next_llama_api().get_logits_ith(ctx, i);
 }
 
-#define RHIZOME_WRAP_OUTPUT(type, name)                                             \
-  type llama_##name(llama_context* ctx, int32_t i) {                                \
-    Connector* connector = connector_of<const llama_context*>(ctx);                 \
-    return next_llama_api().name(ctx, connector ? connector->output_index(i) : i);  \
+#define RHIZOME_WRAP_OUTPUT(type, name)                                            \
+  type llama_##name(llama_context* ctx, int32_t i) {                               \
+    Connector* connector = connector_of<const llama_context*>(ctx);                \
+    return next_llama_api().name(ctx, connector ? connector->output_index(i) : i); \
   }
 
 RHIZOME_WRAP_OUTPUT(float*, get_embeddings_ith)
