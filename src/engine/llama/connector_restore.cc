@@ -93,8 +93,7 @@ bool Connector::must_wait(const Request& request) {
 bool Connector::settle(Request& request) {
   const int32_t seq = request.seq;
   Sequence& sequence = sequences_.at(seq);
-  if (sequence.untold > 0 && request.have <= sequence.untold)
-    request.have = std::min(request.have, sequence.accepted());
+  if (request.have <= sequence.untold) request.have = std::min(request.have, sequence.accepted());
   sequence.untold = 0;
   if (foreign(request) || (sequence.tainted && request.have == 0) || sequence.lost) {
     forget(seq);
@@ -130,7 +129,11 @@ int32_t Connector::answer(const Request& request) {
     if (request.bypass && !sequence.counted) engine_.counters.add(Counter::kBypassed);
     stopped_ = Reason::kBypass;
     if (request.bypass) count(sequence, size, request.have, request.have);
-    drop_rows(seq, request.have);
+    if (request.have < sequence.rows()) {
+      drop_rows(seq, request.have);
+    } else {
+      sequence.held.resize(request.have - sequence.rows());  // of a prompt that comes in several chunks
+    }
     return static_cast<int32_t>(request.have);
   }
   const bool again = continues(request);
