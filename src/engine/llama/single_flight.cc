@@ -1,25 +1,26 @@
 #include "engine/llama/single_flight.h"
 
+#include <algorithm>
+
 namespace rhizome {
 
 bool SingleFlight::should_wait(int64_t seq, std::span<const Token> prompt, VariantId variant, uint32_t available,
                                uint32_t unit, uint32_t worth) {
-  const auto gives = [&](const Sequence& owner) {
-    if (owner.variant != variant || owner.bypass || owner.tainted) return false;
+  Sequence& asker = sequences_.at(seq);
+  // It waited, and no batch came: that round was empty, and whom it waited for is gone.
+  if (asker.waited_epoch == epoch_) begin_batch();
+  const auto gives = [&](int64_t other) {
+    const Sequence& owner = sequences_.at(other);
+    if (other == seq || owner.variant != variant || owner.bypass || owner.tainted) return false;
     return common_prefix(owner.prompt, prompt) / unit * unit > available + worth;
   };
-  for (const int64_t owner : claims_) {
-    if (owner != seq && gives(sequences_.at(owner))) return true;
-  }
-  Sequence& asker = sequences_.at(seq);
-  if (asker.waited_epoch == epoch_) return false;
-  for (uint32_t other = 0; other < sequences_.count(); ++other) {
+  bool waits = std::any_of(claims_.begin(), claims_.end(), gives);
+  for (uint32_t other = 0; other < sequences_.count() && !waits; ++other) {
     const Sequence& owner = sequences_.at(other);
-    if (other == seq || !owner.in_prompt || owner.open_epoch != epoch_ || !gives(owner)) continue;
-    asker.waited_epoch = epoch_;
-    return true;
+    waits = owner.in_prompt && owner.open_epoch == epoch_ && gives(other);
   }
-  return false;
+  if (waits) asker.waited_epoch = epoch_;
+  return waits;
 }
 
 }  // namespace rhizome

@@ -1,8 +1,9 @@
 // Single flight inside the engine: what several requests want is computed by one of them, and the others ask
-// again after its batch. A claim lasts for one batch, so nobody waits for an owner that is gone.
+// again after its batch. A claim lasts for one batch. A request may also wait for a prompt that was computed in the
+// last batch and has not ended: its owner is asked later in the same round.
 //
-// A request may also wait once for a prompt that was computed in the last batch and has not ended: its owner is
-// asked later in the same round. If no batch comes between, the owner is gone and the wait is over.
+// Nobody waits for an owner that is gone: who asks again although no batch came between starts a new round, in which
+// nothing is claimed.
 //
 // Thread-safety: none; the connector's lock guards it.
 #pragma once

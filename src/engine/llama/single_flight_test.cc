@@ -40,22 +40,39 @@ TEST_F(SingleFlightTest, WaitsForAClaimOfTheSamePrefixUntilItsBatch) {
   EXPECT_FALSE(should_wait(1));
   flight_.claim(0);
   EXPECT_TRUE(should_wait(1));
-  EXPECT_TRUE(should_wait(1)) << "however often it asks";
   flight_.begin_batch();
   EXPECT_FALSE(should_wait(1)) << "a claim must never outlive its batch";
+}
+
+TEST_F(SingleFlightTest, TakesOverWhenNoBatchCame) {
+  for (int64_t seq = 0; seq < 3; ++seq)
+    wants(seq, shared_);
+  flight_.claim(0);
+  EXPECT_TRUE(should_wait(1));
+  EXPECT_TRUE(should_wait(2));
+  // Sequence 0 took no part: nothing was computed, and everybody is asked again.
+  EXPECT_FALSE(should_wait(1));
+  flight_.claim(1);
+  EXPECT_TRUE(should_wait(2)) << "for the one that took over";
+  flight_.begin_batch();
+  EXPECT_FALSE(should_wait(2));
 }
 
 TEST_F(SingleFlightTest, WaitsOnlyForMoreThanThereIsAlready) {
   wants(0, shared_);
   wants(1, shared_);
-  flight_.claim(0);
-  EXPECT_TRUE(should_wait(1, 91));
-  EXPECT_FALSE(should_wait(1, 92)) << "eight tokens more are not worth a round of batches";
-  EXPECT_TRUE(should_wait(1, 95, 1, 0));
-  EXPECT_FALSE(should_wait(1, 100, 1, 0));
+  const auto waits = [this](uint32_t available, uint32_t unit, uint32_t worth) {
+    flight_.begin_batch();
+    flight_.claim(0);
+    return should_wait(1, available, unit, worth);
+  };
+  EXPECT_TRUE(waits(91, 1, kWorth));
+  EXPECT_FALSE(waits(92, 1, kWorth)) << "eight tokens more are not worth a round of batches";
+  EXPECT_TRUE(waits(95, 1, 0));
+  EXPECT_FALSE(waits(100, 1, 0));
   // In units of 16 the owner gives 96 of the 100.
-  EXPECT_TRUE(should_wait(1, 95, 16, 0));
-  EXPECT_FALSE(should_wait(1, 96, 16, 0));
+  EXPECT_TRUE(waits(95, 16, 0));
+  EXPECT_FALSE(waits(96, 16, 0));
 }
 
 TEST_F(SingleFlightTest, DoesNotWaitForAnotherPromptOrRowsItMayNotHave) {
