@@ -168,10 +168,10 @@ IndexUsage Index::usage() const {
 uint64_t Index::block_bytes_max(uint32_t block_tokens) {
   // A run of one block: its array may be twice as long as needed; then the run, its places in the
   // tables (which double when they grow), its place among the idle, and what the heap adds to each allocation.
-  constexpr uint64_t kTables = 2 * (sizeof(void*) + 2 * sizeof(RunId)) + 2 * sizeof(Location);
-  constexpr uint64_t kIdle = 64;
-  constexpr uint64_t kHeap = 3 * 16;
-  return 2 * (uint64_t{block_tokens} + 1) * sizeof(uint32_t) + sizeof(Run) + kTables + kIdle + kHeap;
+  constexpr uint64_t tables = 2 * (sizeof(void*) + 2 * sizeof(RunId)) + 2 * sizeof(Location);
+  constexpr uint64_t idle = 64;
+  constexpr uint64_t heap = 48;
+  return 2 * (uint64_t{block_tokens} + 1) * sizeof(uint32_t) + sizeof(Run) + tables + idle + heap;
 }
 
 }  // namespace rhizome

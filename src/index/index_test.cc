@@ -130,7 +130,7 @@ TEST_F(IndexTest, ReasonsSayWhereALookupStopped) {
     std::vector<Token> tokens;
     Reason reason;
     uint64_t stopped_at;
-  } kCases[] = {
+  } cases[] = {
       {{}, Reason::kFull, 0},
       {{1}, Reason::kPartialBlock, 0},
       {{2, 2, 2, 2}, Reason::kNeverStored, 0},
@@ -140,7 +140,7 @@ TEST_F(IndexTest, ReasonsSayWhereALookupStopped) {
       {{1, 2, 3, 4, 5, 6, 0, 8}, Reason::kDiverged, 6},
       {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 1, 1, 1, 1}, Reason::kNeverStored, 12},
   };
-  for (const auto& tested : kCases) {
+  for (const auto& tested : cases) {
     Match match = look(a, tested.tokens);
     EXPECT_EQ(match.reason, tested.reason) << testing::PrintToString(tested.tokens);
     EXPECT_EQ(match.stopped_at, tested.stopped_at) << testing::PrintToString(tested.tokens);

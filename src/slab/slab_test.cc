@@ -241,13 +241,13 @@ TEST(Slab, RandomOperationsAgainstAModel) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   auto slab = make_slab(2 * kMiB, 100);
-  constexpr uint64_t kSizes[] = {1920, 24768, 100000, 377024};
+  constexpr uint64_t sizes[] = {1920, 24768, 100000, 377024};
   std::vector<Owned> stored;
   std::vector<SlotRef> dead;
   for (int i = 0; i < 10000; ++i) {
     const uint64_t action = random() % 100;
     if (action < 50) {
-      const Owned fresh{{}, static_cast<int>(random() % 255), kSizes[random() % std::size(kSizes)]};
+      const Owned fresh{{}, static_cast<int>(random() % 255), sizes[random() % std::size(sizes)]};
       const SlotRef ref = store(*slab, fresh.bytes, fresh.fill);
       if (ref != SlotRef{}) stored.push_back({ref, fresh.fill, fresh.bytes});
     } else if (action < 90 && !stored.empty()) {

@@ -49,10 +49,10 @@ TEST(StoreFault, OnlyWholeBlocksAreFound) {
     size_t prompt;
     size_t blocks;
     Reason reason;
-  } kCases[] = {{0, 0, Reason::kFull},          {1, 0, Reason::kPartialBlock},  {15, 0, Reason::kPartialBlock},
-                {16, 1, Reason::kFull},         {31, 1, Reason::kPartialBlock}, {32, 2, Reason::kFull},
-                {47, 2, Reason::kPartialBlock}, {48, 3, Reason::kFull}};
-  for (const auto& tested : kCases) {
+  } cases[] = {{0, 0, Reason::kFull},          {1, 0, Reason::kPartialBlock},  {15, 0, Reason::kPartialBlock},
+               {16, 1, Reason::kFull},         {31, 1, Reason::kPartialBlock}, {32, 2, Reason::kFull},
+               {47, 2, Reason::kPartialBlock}, {48, 3, Reason::kFull}};
+  for (const auto& tested : cases) {
     EXPECT_EQ(user.get(a, std::span(tokens).first(tested.prompt)), tested.blocks) << tested.prompt;
     EXPECT_EQ(user.reason, tested.reason) << tested.prompt;
   }

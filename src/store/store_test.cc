@@ -232,11 +232,11 @@ TEST(Store, TheBudgetHoldsAndIsUsed) {
 
 // Two models one after the other: the second one gets the memory of the first.
 TEST(Store, ASecondModelTakesTheMemoryOfTheFirst) {
-  constexpr uint64_t kSmall = 24 * 1024;
-  constexpr uint64_t kLarge = 368 * 1024;
+  constexpr uint64_t small = 24 * 1024;
+  constexpr uint64_t large = 368 * 1024;
   StoreUser user(16 * kMiB);
-  const Root first = user.open(keyspace_named("first"), kSmall);
-  const Root second = user.open(keyspace_named("second"), kLarge);
+  const Root first = user.open(keyspace_named("first"), small);
+  const Root second = user.open(keyspace_named("second"), large);
   for (Token i = 0; i < 1000; ++i)
     user.put(first, blocks_of({i}));
   EXPECT_EQ(user.get(first, blocks_of({999})), 1u);
@@ -245,13 +245,13 @@ TEST(Store, ASecondModelTakesTheMemoryOfTheFirst) {
   size_t found = 0;
   for (Token i = 0; i < 60; ++i)
     found += user.get(second, blocks_of({i}));
-  EXPECT_GE(found * kLarge, 16 * kMiB * 8 / 10);
+  EXPECT_GE(found * large, 16 * kMiB * 8 / 10);
   for (Token i = 1000; i < 2000; ++i)
     EXPECT_EQ(user.put(first, blocks_of({i})), 1u);
   found = 0;
   for (Token i = 1000; i < 2000; ++i)
     found += user.get(first, blocks_of({i}));
-  EXPECT_GE(found * kSmall, 16 * kMiB * 8 / 10);
+  EXPECT_GE(found * small, 16 * kMiB * 8 / 10);
   user.expect_at_rest();
   user.expect_drains();
 }
