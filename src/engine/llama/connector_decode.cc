@@ -83,7 +83,10 @@ int32_t Connector::decode_default(const llama_batch& batch) {
   };
   const bool alone = std::count_if(runs_.begin(), runs_.end(), is_prompt) < 2;
   for (Run run : runs_) {
-    if (!sequences_.at(run.sequence).tainted && revive(run.sequence)) {
+    const Sequence& sequence = sequences_.at(run.sequence);
+    // Rows of the same sequence that have an output wait for the last part: what is behind them waits, too.
+    const bool next = rows_[run.begin].position == static_cast<int32_t>(sequence.accepted());
+    if (!sequence.tainted && next && revive(run.sequence)) {
       restore_within(run);
       if (const int32_t status = compute_early(run, alone); status != 0) return status;
     }
