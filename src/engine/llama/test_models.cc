@@ -19,6 +19,11 @@ constexpr float kAttentionSpread = 0.16F;  // strong enough for one early token 
 constexpr float kNormSpread = 0.1F;        // around 1
 constexpr float kOutputSpread = 0.3F;      // wide, so that the best token leads by more than another batch's noise
 
+// Of the recurrent model.
+constexpr uint32_t kStateWidth = 16;
+constexpr uint32_t kStepRank = 16;
+constexpr uint32_t kKernel = 4;
+
 void load_engine() {
   static const bool loaded = [] {
     const auto quiet = [](ggml_log_level level, const char* text, void*) {
@@ -110,7 +115,27 @@ void describe(const RandomModel& shape, Gguf& file) {
     file.set("attention.key_length", shape.width / shape.heads);
     file.set("attention.value_length", shape.width / shape.heads);
   }
+  if (shape.architecture == "mamba") {
+    file.set("ssm.conv_kernel", kKernel);
+    file.set("ssm.inner_size", 2 * shape.width);
+    file.set("ssm.state_size", kStateWidth);
+    file.set("ssm.time_step_rank", kStepRank);
+  }
   set_vocabulary(file.get(), shape.vocabulary);
+}
+
+void add_recurrent_layer(const RandomModel& shape, const std::string& prefix, Gguf& file) {
+  const int64_t width = shape.width;
+  file.add(prefix + "attn_norm.weight", width, kNormSpread);
+  file.add(prefix + "ssm_in.weight", width, 4 * width, kSpread);
+  file.add(prefix + "ssm_conv1d.weight", kKernel, 2 * width, kSpread);
+  file.add(prefix + "ssm_conv1d.bias", 2 * width, 1, kSpread);
+  file.add(prefix + "ssm_x.weight", 2 * width, kStepRank + 2 * kStateWidth, kSpread);
+  file.add(prefix + "ssm_dt.weight", kStepRank, 2 * width, kSpread);
+  file.add(prefix + "ssm_dt.bias", 2 * width, 1, kSpread);
+  file.add(prefix + "ssm_a", kStateWidth, 2 * width, 0.1F, -1);
+  file.add(prefix + "ssm_d", 2 * width, 1, kSpread);
+  file.add(prefix + "ssm_out.weight", 2 * width, width, kSpread);
 }
 
 void add_layer(const RandomModel& shape, const std::string& prefix, Gguf& file) {
@@ -141,8 +166,10 @@ void write_random_model(const std::string& path, const RandomModel& shape) {
   file.add("token_embd.weight", shape.width, shape.vocabulary, shape.architecture == "gemma3" ? 0.03F : 1.0F);
   file.add("output.weight", shape.width, shape.vocabulary, kOutputSpread);
   file.add("output_norm.weight", shape.width, kNormSpread);
-  for (uint32_t i = 0; i < shape.layers; ++i)
-    add_layer(shape, "blk." + std::to_string(i) + ".", file);
+  for (uint32_t i = 0; i < shape.layers; ++i) {
+    const std::string prefix = "blk." + std::to_string(i) + ".";
+    shape.architecture == "mamba" ? add_recurrent_layer(shape, prefix, file) : add_layer(shape, prefix, file);
+  }
   file.write(path);
 }
 

@@ -38,6 +38,12 @@ inline RandomModel window_model(uint32_t window) {
   return model;
 }
 
+inline RandomModel recurrent_model() {
+  RandomModel model;
+  model.architecture = "mamba";
+  return model;
+}
+
 struct FreeModel {
   void operator()(llama_model* model) const { llama_model_free(model); }
 };
