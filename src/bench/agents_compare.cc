@@ -9,7 +9,7 @@
 namespace rhizome::bench {
 namespace {
 
-std::string join(const std::vector<uint64_t>& values) {
+std::string counts_text(const std::vector<uint64_t>& values) {
   std::string text;
   for (const uint64_t value : values)
     text += (text.empty() ? "" : " ") + std::to_string(value);
@@ -42,21 +42,28 @@ std::string ttft_max_row(const AgentsRun& run) {
 
 }  // namespace
 
-std::vector<std::string> server_arguments(uint32_t engine_slots, uint32_t context_tokens) {
-  return {"-kvu", "-np", std::to_string(engine_slots), "-c", std::to_string(context_tokens)};
+std::vector<std::string> server_arguments(uint32_t threads, uint32_t engine_slots, uint32_t context_tokens) {
+  std::vector<std::string> arguments = exact_arguments(threads, engine_slots, context_tokens);
+  arguments.emplace_back("-kvu");
+  return arguments;
 }
 
-std::vector<std::string> exact_arguments(uint32_t engine_slots, uint32_t context_tokens) {
-  return {"-np", std::to_string(engine_slots), "-c", std::to_string(context_tokens)};
+std::vector<std::string> exact_arguments(uint32_t threads, uint32_t engine_slots, uint32_t context_tokens) {
+  return {"-t", std::to_string(threads), "-np", std::to_string(engine_slots), "-c", std::to_string(context_tokens)};
+}
+
+std::string joined(const std::vector<std::string>& arguments) {
+  std::string text;
+  for (const std::string& argument : arguments)
+    text += (text.empty() ? "" : " ") + argument;
+  return text;
 }
 
 std::string describe(const AgentsCase& what) {
   std::ostringstream text;
   text << what.shape.agents << " agents x " << what.shape.rounds << " rounds, " << with_commas(what.shape.shared_words)
        << " words shared, " << with_commas(what.shape.own_words) << " own, " << what.shape.generated_tokens
-       << " generated; -t 2";
-  for (const std::string& argument : what.arguments)
-    text << " " << argument;
+       << " generated; " << joined(what.arguments);
   return text.str();
 }
 
@@ -109,7 +116,7 @@ void report_pair(Stage& stage, const AgentsCase& what, const AgentsPair& pair) {
   report.row("computed, as the server reports", with_commas(pair.stock.computed_tokens),
              with_commas(pair.ours.computed_tokens));
   report.row("computed, as the engine counted", "-", with_commas(pair.ours.computed_rows));
-  report.row("  by round", join(pair.stock.computed_by_round), join(pair.ours.computed_by_round));
+  report.row("  by round", counts_text(pair.stock.computed_by_round), counts_text(pair.ours.computed_by_round));
   report.row("computed / ideal", fixed(pair.stock.computed_over_ideal(), 3), fixed(pair.ours.computed_over_ideal(), 3));
   report.row("time to first token, median", ttft_row(pair.stock), ttft_row(pair.ours));
   report.row("time to first token, longest", ttft_max_row(pair.stock), ttft_max_row(pair.ours));

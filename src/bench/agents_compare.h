@@ -34,14 +34,16 @@ Result<AgentsPair> run_both_sides(Stage& stage, const AgentsCase& what);
 void report_pair(Stage& stage, const AgentsCase& what, const AgentsPair& pair);
 PicturePanel panel_of(const std::string& title, const AgentsPair& pair);
 
-// "8 agents x 3 rounds, 1,024 words shared, 200 own, 16 generated; -np 4 -c 8192 -kvu -t 2"
+// "8 agents x 3 rounds, 1,024 words shared, 200 own, 16 generated; -t 2 -kvu -np 4 -c 8192"
 std::string describe(const AgentsCase& what);
 
 // Turns up a failure of the run when what the server reports is not what reached the engine.
 void check_counts(Stage& stage, const std::string& what, uint64_t reported, uint64_t counted);
 
-std::vector<std::string> server_arguments(uint32_t engine_slots, uint32_t context_tokens);
+std::vector<std::string> server_arguments(uint32_t threads, uint32_t engine_slots, uint32_t context_tokens);
 // The same for a server with --exact, which needs a cache that is not unified and sees to its size itself.
-std::vector<std::string> exact_arguments(uint32_t engine_slots, uint32_t context_tokens);
+std::vector<std::string> exact_arguments(uint32_t threads, uint32_t engine_slots, uint32_t context_tokens);
+// "-t 2 -kvu -np 4 -c 8192"
+std::string joined(const std::vector<std::string>& arguments);
 
 }  // namespace rhizome::bench

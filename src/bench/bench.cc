@@ -102,7 +102,8 @@ std::string picture_path(const Options& options, const std::string& program) {
 }
 
 void draw(const Stage& stage, const std::string& path, const std::string& model) {
-  const std::string subtitle = "llama.cpp server, " + model.substr(model.rfind('/') + 1) + ", 2 threads";
+  const std::string subtitle =
+      "llama.cpp server, " + model.substr(model.rfind('/') + 1) + ", threads: " + std::to_string(stage.threads());
   const std::string svg = draw_picture(subtitle, stage.panels);
   if (svg.empty()) return;
   if (const Status written = write_file_atomically(path, svg, 0644); !written) {

@@ -28,7 +28,7 @@ Status run_turns(Stage& stage) {
   what.figure = what.shape.seed = "turns";
   what.title = "agents take turns";
   what.model = stage.model();
-  what.arguments = server_arguments(4, 8192);
+  what.arguments = server_arguments(stage.threads(), 4, 8192);
   const Result<AgentsPair> pair = run_both_sides(stage, what);
   if (!pair) return fail(pair.error());
   report_ideal(stage, what, *pair);
@@ -43,7 +43,7 @@ Status run_at_once(Stage& stage) {
   what.title = "agents all at once";
   what.shape.at_once = true;
   what.model = stage.model();
-  what.arguments = server_arguments(8, 16384);
+  what.arguments = server_arguments(stage.threads(), 8, 16384);
   return measure(stage, what, "8 agents at once");
 }
 
@@ -54,7 +54,7 @@ Status run_own_text(Stage& stage) {
   what.shape.shared_words = 256;
   what.shape.own_words = 1000;
   what.model = stage.model();
-  what.arguments = server_arguments(4, 8192);
+  what.arguments = server_arguments(stage.threads(), 4, 8192);
   return measure(stage, what, nullptr);
 }
 
@@ -66,7 +66,7 @@ Status run_small_context(Stage& stage) {
   what.shape.seed = "small_context";
   what.shape.at_once = true;
   what.model = stage.model();
-  what.arguments = server_arguments(8, 4096);
+  what.arguments = server_arguments(stage.threads(), 8, 4096);
   what.may_refuse = true;
   const Result<AgentsPair> pair = run_both_sides(stage, what);
   if (!pair) return fail(pair.error());
@@ -90,13 +90,13 @@ Status run_window(Stage& stage) {
     turns.shape.agents = 4;
     turns.shape.rounds = 2;
   }
-  turns.arguments = server_arguments(4, 8192);
+  turns.arguments = server_arguments(stage.threads(), 4, 8192);
   if (const Status done = measure(stage, turns, nullptr); !done) return done;
   AgentsCase at_once = turns;
   at_once.figure = at_once.shape.seed = "swa_at_once";
   at_once.title = "sliding-window model, all at once";
   at_once.shape.at_once = true;
-  at_once.arguments = server_arguments(8, 16384);
+  at_once.arguments = server_arguments(stage.threads(), 8, 16384);
   return measure(stage, at_once, nullptr);
 }
 

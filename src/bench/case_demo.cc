@@ -16,7 +16,7 @@ AgentsCase demo_case(const Stage& stage, bool at_once) {
   what.shape.at_once = at_once;
   what.shape.seed = at_once ? "demo-at-once" : "demo-turns";
   what.model = stage.model();
-  what.arguments = at_once ? server_arguments(8, 16384) : server_arguments(4, 8192);
+  what.arguments = at_once ? server_arguments(stage.threads(), 8, 16384) : server_arguments(stage.threads(), 4, 8192);
   what.figure = at_once ? "demo_at_once" : "demo_turns";
   return what;
 }

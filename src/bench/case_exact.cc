@@ -25,8 +25,10 @@ ExactPlan plan_for(const std::string& name, const std::string& model, uint32_t a
 
 void report_outcome(Stage& stage, const ExactPlan& plan, const ExactOutcome& outcome) {
   Report& report = stage.report;
-  report.section("exact answers, " + plan.name,
-                 "64 greedy tokens and their log-probabilities, cold (--no-restore) beside warm; --exact -np 4 -t 2");
+  report.section(
+      "exact answers, " + plan.name,
+      std::string("64 greedy tokens and their log-probabilities, cold (--no-restore) beside warm; --exact ") +
+          joined(exact_arguments(stage.threads(), 4, 4096)));
   report.note("columns here: cold, warm");
   report.row("prompt tokens", with_commas(outcome.prompt_tokens), with_commas(outcome.prompt_tokens));
   report.row("computed", with_commas(outcome.cold_computed), with_commas(outcome.warm_computed));
@@ -46,7 +48,7 @@ Status measure_turns_exact(Stage& stage) {
   what.title = "agents take turns, --exact";
   what.shape.seed = "turns";
   what.model = stage.model();
-  what.arguments = exact_arguments(4, 8192);
+  what.arguments = exact_arguments(stage.threads(), 4, 8192);
   const Result<AgentsRun> run = run_side(stage, Side::kRhizome, what, {"--exact"});
   if (!run) return fail(run.error());
   stage.report.section(what.title, describe(what));

@@ -31,7 +31,7 @@ ChatRequest short_request(const std::string& system_seed, uint32_t words, const 
 Result<uint64_t> resident_after(Stage& stage, Side side, const Budget& budget) {
   const bool ours = side == Side::kRhizome;
   stage.progress.begin(std::string("memory for many prompts, ") + (ours ? "rhizome" : "stock"), budget.prompts);
-  ServerPlan plan{side, stage.where.quick_model, server_arguments(4, 8192), {}};
+  ServerPlan plan{side, stage.where.quick_model, server_arguments(stage.threads(), 4, 8192), {}};
   if (ours) plan.cache_arguments = {"--memory", std::to_string(budget.mebibytes) + "MiB"};
   // Stock would keep up to 8 GiB of prompts itself; Rhizome takes that cache out, so stock runs without it here.
   if (!ours) plan.arguments.insert(plan.arguments.end(), {"--cache-ram", "0", "--ctx-checkpoints", "0"});
@@ -59,7 +59,7 @@ Status run_restore(Stage& stage) {
   const uint32_t rounds = stage.quick ? 4 : 8;
   stage.progress.begin("restoring from memory", rounds + 2);
   Result<std::unique_ptr<Server>> server =
-      stage.fleet.start({Side::kRhizome, stage.model(), server_arguments(1, 4096), {}});
+      stage.fleet.start({Side::kRhizome, stage.model(), server_arguments(stage.threads(), 1, 4096), {}});
   if (!server) return fail(server.error());
   std::vector<double> gigabytes_per_s;
   double bytes_last = 0;

@@ -45,6 +45,13 @@ std::vector<ChatRequest> agents_requests() {
   return requests;
 }
 
+// In batches of 4,096 tokens the long prompt is computed in one go, and then all agents' together.
+std::vector<std::string> flight_arguments(const Stage& stage) {
+  std::vector<std::string> arguments = server_arguments(stage.threads(), 8, 16384);
+  arguments.insert(arguments.end(), {"-b", "4096"});
+  return arguments;
+}
+
 void wait_until_computing(const Server& server, double cpu_before) {
   const uint64_t give_up_ns = monotonic_now_ns() + kComputingPatience;
   Mutex mutex;
@@ -59,9 +66,7 @@ Result<Flight> fly(Stage& stage, Side side) {
   stage.progress.begin(
       std::string("agents arrive while a long prompt is computed, ") + (side == Side::kStock ? "stock" : "rhizome"),
       kAgents + 1);
-  std::vector<std::string> arguments = server_arguments(8, 16384);
-  arguments.insert(arguments.end(), {"-b", "4096"});
-  Result<std::unique_ptr<Server>> started = stage.fleet.start({side, stage.model(), arguments, {}});
+  Result<std::unique_ptr<Server>> started = stage.fleet.start({side, stage.model(), flight_arguments(stage), {}});
   if (!started) return fail(started.error());
   const Server& server = **started;
   const Metrics before = server.metrics();
@@ -110,7 +115,7 @@ Status run_single_flight(Stage& stage) {
   if (!ours) return fail(ours.error());
   Report& report = stage.report;
   report.section("agents arrive while a long prompt is computed",
-                 "8 agents, 1,024 words shared, 200 own, behind 1,800 words; -t 2 -kvu -np 8 -c 16384 -b 4096");
+                 "8 agents, 1,024 words shared, 200 own, behind 1,800 words; " + joined(flight_arguments(stage)));
   report.row("ideal: each distinct token once", with_commas(stock->ideal_tokens), with_commas(ours->ideal_tokens));
   report.row("computed for the agents, as reported", with_commas(stock->computed_tokens),
              with_commas(ours->computed_tokens));

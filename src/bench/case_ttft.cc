@@ -45,7 +45,7 @@ Status one_round(Stage& stage, const Server& server, uint32_t round, Times& time
 Status run_ttft(Stage& stage) {
   const uint32_t rounds = stage.quick ? 3 : 5;
   stage.progress.begin("time to first token", 2 * rounds);
-  const std::vector<std::string> arguments = server_arguments(kEngineSlots, 8192);
+  const std::vector<std::string> arguments = server_arguments(stage.threads(), kEngineSlots, 8192);
   Result<std::unique_ptr<Server>> stock = stage.fleet.start({Side::kStock, stage.model(), arguments, {}});
   if (!stock) return fail(stock.error());
   Result<std::unique_ptr<Server>> ours = stage.fleet.start({Side::kRhizome, stage.model(), arguments, {}});
@@ -59,7 +59,7 @@ Status run_ttft(Stage& stage) {
   stage.progress.pause();
   Report& report = stage.report;
   report.section("time to first token", "1,024 words shared; warm: another engine slot, other user text; medians of " +
-                                            std::to_string(rounds) + " interleaved rounds; -t 2 -kvu -np 4 -c 8192");
+                                            std::to_string(rounds) + " interleaved rounds; " + joined(arguments));
   report.row("cold", milliseconds(median(stock_times.cold_s)), milliseconds(median(our_times.cold_s)));
   report.row("warm", milliseconds(median(stock_times.warm_s)), milliseconds(median(our_times.warm_s)));
   report.row("computed cold", with_commas(stock_times.cold_computed), with_commas(our_times.cold_computed));

@@ -62,8 +62,10 @@ uint32_t situations_of(const ExactPlan& plan) {
 
 Result<std::vector<Situation>> run_cold(Stage& stage, const ExactPlan& plan) {
   stage.progress.begin("exact, " + plan.name + ", cold", situations_of(plan) * plan.shape.agents * plan.shape.rounds);
-  ServerPlan server_plan{
-      Side::kRhizome, plan.model, exact_arguments(kEngineSlots, kContextTokens), {"--exact", "--no-restore"}};
+  ServerPlan server_plan{Side::kRhizome,
+                         plan.model,
+                         exact_arguments(stage.threads(), kEngineSlots, kContextTokens),
+                         {"--exact", "--no-restore"}};
   Result<std::unique_ptr<Server>> server = stage.fleet.start(server_plan);
   if (!server) return fail(server.error());
   const Metrics before = (*server)->metrics();
@@ -156,7 +158,8 @@ Status ask_warm(Stage& stage, const Server& server, const std::string& where, co
 
 Status run_warm(Stage& stage, const ExactPlan& plan, const std::vector<Situation>& situations, ExactOutcome& outcome) {
   stage.progress.begin("exact, " + plan.name + ", warm", situations_of(plan) * plan.shape.agents * plan.shape.rounds);
-  ServerPlan server_plan{Side::kRhizome, plan.model, exact_arguments(kEngineSlots, kContextTokens), {"--exact"}};
+  ServerPlan server_plan{
+      Side::kRhizome, plan.model, exact_arguments(stage.threads(), kEngineSlots, kContextTokens), {"--exact"}};
   Result<std::unique_ptr<Server>> server = stage.fleet.start(server_plan);
   if (!server) return fail(server.error());
   for (uint32_t i = 0; i < situations.size(); ++i) {

@@ -114,9 +114,8 @@ std::vector<std::string> Fleet::command(const ServerPlan& plan, const Server& se
             "--cache-dir",      folder_ + "/cache"};
     line.insert(line.end(), plan.cache_arguments.begin(), plan.cache_arguments.end());
   }
-  for (const std::string& argument :
-       {std::string("-m"), plan.model, std::string("--host"), std::string("127.0.0.1"), std::string("--port"),
-        std::to_string(server.port_), std::string("-t"), std::string("2")}) {
+  for (const std::string& argument : {std::string("-m"), plan.model, std::string("--host"), std::string("127.0.0.1"),
+                                      std::string("--port"), std::to_string(server.port_)}) {
     line.push_back(argument);
   }
   line.insert(line.end(), plan.arguments.begin(), plan.arguments.end());

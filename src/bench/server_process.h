@@ -22,7 +22,7 @@ enum class Side { kStock, kRhizome };
 struct ServerPlan {
   Side side = Side::kStock;
   std::string model;
-  std::vector<std::string> arguments;        // llama-server's own: -np 4 -c 8192
+  std::vector<std::string> arguments;        // llama-server's own: -t 2 -np 4 -c 8192
   std::vector<std::string> cache_arguments;  // only for our side: --exact, --memory 256MiB
 };
 
