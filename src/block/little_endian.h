@@ -28,7 +28,8 @@ T load_little(const std::byte* at) {
 template <std::unsigned_integral T>
 void append_little(std::vector<std::byte>& out, T value) {
   // g++ 12 at -O3 takes a range insert here for one that overflows.
-  for (const std::byte byte : std::as_bytes(std::span(&value, 1))) out.push_back(byte);
+  for (const std::byte byte : std::as_bytes(std::span(&value, 1)))
+    out.push_back(byte);
 }
 
 }  // namespace rhizome

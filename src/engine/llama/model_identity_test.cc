@@ -207,10 +207,10 @@ TEST(OverridesEncoding, DiffersWithEverythingThatChangesTheModel) {
   auto flag = make_override("a.b", LLAMA_KV_OVERRIDE_TYPE_BOOL);
   flag.val_bool = true;
   auto text = make_override("a.b", LLAMA_KV_OVERRIDE_TYPE_STR);
-  std::strcpy(text.val_str, "7");
+  std::memcpy(text.val_str, "7", sizeof "7");
   auto other_text = text;
-  std::strcpy(other_text.val_str, "78");
-  lists = {{},     {number}, {other_number}, {other_key},    {real}, {same_bits},
+  std::memcpy(other_text.val_str, "78", sizeof "78");
+  lists = {{},     {number}, {other_number}, {other_key},    {real},        {same_bits},
            {flag}, {text},   {other_text},   {number, text}, {text, number}};
   std::vector<std::string> seen;
   for (auto list : lists) {
