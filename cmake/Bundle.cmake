@@ -14,7 +14,12 @@ if(RHIZOME_SANITIZE)
   return()
 endif()
 
+install(TARGETS rhizome RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS rhizome_llama LIBRARY DESTINATION lib)
 add_custom_target(bundle ALL DEPENDS rhizome_llama)
+if(NOT LLAMA_FOLDER)
+  return()  # an installed llama.cpp: its own server is started with `rhizome run`
+endif()
 foreach(flavour IN ITEMS rhizome stock)
   if(EXISTS ${LLAMA_FOLDER}/bin-${flavour}/llama-server)
     set(library "")
@@ -25,13 +30,16 @@ foreach(flavour IN ITEMS rhizome stock)
       COMMAND ${CMAKE_COMMAND} -DFROM=${LLAMA_FOLDER} -DFLAVOUR=${flavour} -DLIBRARY=${library}
               -DTO=${CMAKE_BINARY_DIR}/libexec/${flavour} -P ${CMAKE_SOURCE_DIR}/cmake/BundleFolder.cmake)
     install(PROGRAMS ${LLAMA_FOLDER}/bin-${flavour}/llama-server DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/${flavour})
-    install(DIRECTORY ${LLAMA_FOLDER}/lib/ DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/${flavour}
-            FILES_MATCHING PATTERN "*.so*")
   endif()
 endforeach()
 
-install(TARGETS rhizome RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS rhizome_llama LIBRARY DESTINATION lib)
+# Installed, both servers share one copy of llama.cpp's libraries.
+file(GLOB llama_files ${LLAMA_FOLDER}/lib/*.so*)
+install(FILES ${llama_files} DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/rhizome)
 install(CODE "
-  file(CREATE_LINK ../../lib/librhizome_llama.so
-       \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBEXECDIR}/rhizome/librhizome_llama.so SYMBOLIC)")
+  set(folder \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBEXECDIR})
+  foreach(file IN ITEMS ${llama_files})
+    get_filename_component(name \${file} NAME)
+    file(CREATE_LINK ../rhizome/\${name} \${folder}/stock/\${name} SYMBOLIC)
+  endforeach()
+  file(CREATE_LINK ../../lib/librhizome_llama.so \${folder}/rhizome/librhizome_llama.so SYMBOLIC)")

@@ -13,6 +13,9 @@ set(RHIZOME_LLAMA_VERSION "v0.5.0")
 
 if(LLAMA_FROM STREQUAL "system")
   find_package(llama CONFIG REQUIRED)
+  add_library(llama_headers INTERFACE)
+  target_include_directories(llama_headers SYSTEM INTERFACE
+    $<TARGET_PROPERTY:llama,INTERFACE_INCLUDE_DIRECTORIES>)
   set(LLAMA_FOLDER "")
   set(LLAMA_BACKEND_DIR "")
   return()
