@@ -205,7 +205,7 @@ Result<BlobReader> BlobReader::parse(std::span<const std::byte> blob, const Blob
     }
     bool in_order = true;
     for (size_t i = 1; i < section.positions.size(); ++i) {
-      in_order = in_order && section.positions[i] == section.positions[i - 1] + 1;
+      in_order = in_order && section.positions[i] - int64_t{1} == section.positions[i - 1];
     }
     if (in_order) continue;
     for (uint32_t i = 0; i < section.positions.size(); ++i)
