@@ -1,5 +1,6 @@
 #include "cli/session.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include <unistd.h>
@@ -13,8 +14,9 @@ namespace rhizome {
 OrComplaint<Parts> find_parts() {
   const auto program = own_executable_path();
   if (!program) return complain(std::string("the place of this program is not known: ") + program.error().reason);
-  const size_t name = program->rfind('/');
-  const std::string prefix = program->substr(0, name) + "/..";
+  // <prefix>/bin/rhizome; a program that lies at the root has the root for a prefix.
+  std::string prefix = program->substr(0, program->rfind('/'));
+  prefix.resize(std::min(prefix.rfind('/'), prefix.size()));
   return Parts{.program = *program,
                .library = prefix + "/lib/librhizome_llama.so",
                .server = prefix + "/libexec/rhizome/llama-server",

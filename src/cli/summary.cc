@@ -48,7 +48,9 @@ std::vector<std::pair<std::string, uint64_t>> reasons_of(const Counters& counter
     const size_t open = described.labels.find('"') + 1;
     reasons.emplace_back(described.labels.substr(open, described.labels.rfind('"') - open), count);
   }
-  std::ranges::stable_sort(reasons, std::ranges::greater{}, &std::pair<std::string, uint64_t>::second);
+  std::ranges::sort(reasons, [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
   return reasons;
 }
 
