@@ -41,7 +41,8 @@ void Connector::clear(bool data) {
   for (uint32_t seq = 0; seq < sequences_.count(); ++seq)
     publish(static_cast<int32_t>(seq));
   engine_.api.memory_clear(engine_.memory, data);
-  sequences_.reset_all();
+  for (uint32_t seq = 0; seq < sequences_.count(); ++seq)
+    sequences_.empty(seq);
 }
 
 bool Connector::remove(int32_t seq, int32_t begin, int32_t end) {
@@ -50,9 +51,13 @@ bool Connector::remove(int32_t seq, int32_t begin, int32_t end) {
   const bool from_start = begin <= 0;
   const auto first = static_cast<uint32_t>(std::max(begin, 0));
   if (!sequences_.contains(seq)) {
+    const bool all_rows = from_start && end < 0;
+    for (uint32_t other = 0; seq < 0 && !all_rows && other < sequences_.count(); ++other) {
+      prepare_for_change(static_cast<int32_t>(other));
+    }
     const bool removed = engine_.api.memory_seq_rm(engine_.memory, seq, begin, end);
     for (uint32_t other = 0; removed && seq < 0 && other < sequences_.count(); ++other) {
-      if (from_start && end < 0) {
+      if (all_rows) {
         sequences_.empty(other);
       } else {
         taint(static_cast<int32_t>(other));
@@ -62,6 +67,7 @@ bool Connector::remove(int32_t seq, int32_t begin, int32_t end) {
   }
   const Sequence& sequence = sequences_.at(seq);
   const bool to_end = end < 0 || static_cast<uint32_t>(end) >= sequence.accepted() || sequence.tainted;
+  if (!to_end) prepare_for_change(seq);
   if (first < sequence.rows()) publish(seq);  // the rows die here
   // What is held was never given to the engine, so the engine need not be asked about it.
   const bool removed = (first >= sequence.rows() && !sequence.tainted && to_end) ||
@@ -83,6 +89,7 @@ bool Connector::remove(int32_t seq, int32_t begin, int32_t end) {
 
 void Connector::copy(int32_t from, int32_t to, int32_t begin, int32_t end) {
   MutexLock lock(mutex_);
+  if (sequences_.contains(from)) revive(from);
   engine_.api.memory_seq_cp(engine_.memory, from, to, begin, end);
   if (!sequences_.contains(from) || !sequences_.contains(to) || from == to) return;
   const Sequence& source = sequences_.at(from);
@@ -107,20 +114,20 @@ void Connector::keep(int32_t seq) {
   MutexLock lock(mutex_);
   engine_.api.memory_seq_keep(engine_.memory, seq);
   for (uint32_t other = 0; other < sequences_.count(); ++other) {
-    if (static_cast<int32_t>(other) != seq) sequences_.reset(other);
+    if (static_cast<int32_t>(other) != seq) sequences_.empty(other);
   }
 }
 
 void Connector::shift(int32_t seq, int32_t begin, int32_t end, int32_t by) {
   MutexLock lock(mutex_);
-  if (sequences_.contains(seq)) publish(seq);
+  if (sequences_.contains(seq)) prepare_for_change(seq);
   engine_.api.memory_seq_add(engine_.memory, seq, begin, end, by);
   if (sequences_.contains(seq)) taint(seq);
 }
 
 void Connector::divide(int32_t seq, int32_t begin, int32_t end, int by) {
   MutexLock lock(mutex_);
-  if (sequences_.contains(seq)) publish(seq);
+  if (sequences_.contains(seq)) prepare_for_change(seq);
   engine_.api.memory_seq_div(engine_.memory, seq, begin, end, by);
   if (sequences_.contains(seq)) taint(seq);
 }
@@ -202,6 +209,11 @@ void Connector::drop_rows(int32_t seq, uint32_t from) {
 
 void Connector::taint(int32_t seq) {
   if (sequences_.taint(seq)) engine_.counters.add(Counter::kSequencesTainted);
+}
+
+// What is known of the rows ends here, so what can be stored is stored; and rows that were lost are there again.
+void Connector::prepare_for_change(int32_t seq) {
+  if (revive(seq)) publish(seq);
 }
 
 void Connector::publish(int32_t seq) {

@@ -102,6 +102,7 @@ class Connector {
   void forget(int32_t seq) REQUIRES(mutex_);
   void drop_rows(int32_t seq, uint32_t from) REQUIRES(mutex_);
   void taint(int32_t seq) REQUIRES(mutex_);
+  void prepare_for_change(int32_t seq) REQUIRES(mutex_);
   void publish(int32_t seq) REQUIRES(mutex_);
   void recover() REQUIRES(mutex_);
   bool revive(int32_t seq) REQUIRES(mutex_);

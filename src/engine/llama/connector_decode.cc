@@ -22,7 +22,9 @@ int32_t Connector::decode(const llama_batch& batch) {
 // Embeddings in or out, or rows shared between sequences: what they leave in the cache is not followed.
 int32_t Connector::decode_unknown(const llama_batch& batch) {
   for (const int32_t seq : sequences_of(batch)) {
-    if (sequences_.contains(seq)) taint(seq);
+    if (!sequences_.contains(seq)) continue;
+    prepare_for_change(seq);
+    taint(seq);
   }
   return engine_.decode(batch, 0);
 }

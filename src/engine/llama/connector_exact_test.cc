@@ -183,6 +183,22 @@ TEST_P(ConnectorExact, OverSeveralTurns) {
   }
 }
 
+// A program that gives fewer than 64 tokens at once, and an engine that cuts batches smaller than that.
+TEST_P(ConnectorExact, WithSmallBatches) {
+  const auto prompt = random_tokens(12, 150);
+  TestEngineOptions small = options();
+  small.params.n_batch = 32;
+  small.params.n_ubatch = 32;
+  TestEngine::Request request;
+  request.chunk = 32;
+  TestCache cache;
+  TestEngine engine(model_, cache, small);
+  const Answer cold = engine.converse(0, prompt, 8, request);
+  EXPECT_EQ(engine.last_restored(), 0);
+  expect_bit_equal(cold, engine.converse(1, prompt, 8, request));
+  EXPECT_EQ(engine.last_restored(), restored(128));
+}
+
 // The history was edited: the prompt parts from what the slot has in the middle.
 TEST_P(ConnectorExact, AfterAnEditInTheMiddle) {
   TestCache cache;

@@ -160,6 +160,58 @@ TEST_P(ConnectorFault, ALostSequenceServesItsNextRequest) {
   EXPECT_LE(greatest_difference(found, wanted), kOrderNoise);
 }
 
+// What a program does with a sequence whose rows were lost, before it computes anything with it.
+TEST_P(ConnectorFault, ALostSequenceIsThereForWhateverIsDoneWithIt) {
+  const auto text = random_tokens(4, 70);
+  const auto lose = [&](TestEngine& engine) {
+    engine.api.state_seq_set_data_ext = FailingSetData::set_data;
+    engine.ask(1, text);
+    FailingSetData::calls_until_failure = 0;
+    engine.ask(0, prompt_);
+    engine.empty(0);
+  };
+  const auto next_of = [](TestEngine& engine, int32_t seq, int32_t position) {
+    const Token token = 5;
+    EXPECT_EQ(engine.decode(rows_at(seq, position, std::span(&token, 1), true)), 0);
+    return engine.logits();
+  };
+  TestCache twin_cache;
+  TestEngine twin(model_, twin_cache, options());
+  twin.ask(1, text);
+  const Logits wanted = next_of(twin, 1, 70);
+  TestEngine copied(model_, cache_, options());
+  lose(copied);
+  copied.connector->copy(1, 2, -1, -1);
+  EXPECT_LE(greatest_difference(next_of(copied, 2, 70), wanted), kOrderNoise);
+  EXPECT_LE(greatest_difference(next_of(copied, 1, 70), wanted), kOrderNoise);
+  TestEngine cut(model_, cache_, options());
+  lose(cut);
+  EXPECT_TRUE(cut.connector->remove(1, 60, -1));
+  EXPECT_EQ(cut.connector->position_max(1), 59);
+  EXPECT_EQ(cut.compute(1, text, 60, true), 0);
+  EXPECT_LE(greatest_difference(next_of(cut, 1, 70), wanted), kOrderNoise);
+  TestEngine shifted(model_, cache_, options());
+  lose(shifted);
+  EXPECT_TRUE(shifted.connector->remove(1, 10, 20));
+  shifted.connector->shift(1, 20, -1, -10);
+  EXPECT_TRUE(shifted.has_rows(1, 60));
+  next_of(shifted, 1, 60);
+  // A picture behind the text: embeddings that are not followed, on rows that are.
+  TestEngine embedded(model_, cache_, options());
+  lose(embedded);
+  std::vector<float> values(model_.shape.width, 0.5F);
+  llama_batch batch = llama_batch_init(1, static_cast<int32_t>(model_.shape.width), 1);
+  std::copy(values.begin(), values.end(), batch.embd);
+  batch.n_tokens = 1;
+  batch.pos[0] = 70;
+  batch.n_seq_id[0] = 1;
+  batch.seq_id[0][0] = 1;
+  batch.logits[0] = 1;
+  EXPECT_EQ(embedded.connector->decode(batch), 0);
+  llama_batch_free(batch);
+  EXPECT_TRUE(embedded.has_rows(1, 71));
+}
+
 // A block that was damaged in memory is a miss; nobody notices but the counters.
 TEST_P(ConnectorFault, ADamagedBlockIsAMiss) {
   TestEngine engine(model_, cache_, options());

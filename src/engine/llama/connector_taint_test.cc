@@ -205,6 +205,30 @@ TEST_F(ConnectorTaint, ClearStoresWhatWasNotStoredAndEmptiesAll) {
   EXPECT_EQ(engine_.restore(1, prompt_, 0), 96);
 }
 
+// A server may clear its cache after it told whose prompt comes next: the prompt is still that request's.
+TEST_F(ConnectorTaint, ClearAndKeepDoNotForgetWhoseRequestItIs) {
+  const auto other_prompt = random_tokens(2, kTokens);
+  TestEngine::Request salted;
+  salted.salt = "s";
+  TestEngine::Request bypass;
+  bypass.flags = Connector::kBypass;
+  for (const bool clear : {true, false}) {
+    TestCache cache;
+    TestEngine engine(model_, cache);
+    EXPECT_EQ(engine.restore(0, prompt_, 0, salted), 0);
+    EXPECT_EQ(engine.restore(1, other_prompt, 0, bypass), 0);
+    clear ? engine.connector->clear(true) : engine.connector->keep(3);
+    EXPECT_EQ(engine.compute(0, prompt_, 0, true), 0);
+    EXPECT_EQ(engine.compute(1, other_prompt, 0, true), 0);
+    EXPECT_EQ(cache.count(Counter::kBlocksExported), 6U) << "the salted one's alone";
+    TestEngine later(model_, cache);
+    later.ask(0, prompt_);
+    EXPECT_EQ(later.last_restored(), 0);
+    later.ask(1, prompt_, salted);
+    EXPECT_EQ(later.last_restored(), 96) << "the twin";
+  }
+}
+
 TEST_F(ConnectorTaint, EverySequenceAtOnce) {
   engine_.ask(0, prompt_);
   engine_.ask(1, prompt_);

@@ -4,6 +4,8 @@
 #include <array>
 #include <vector>
 
+#include "engine/llama/sequence_table.h"
+
 namespace rhizome {
 namespace {
 
@@ -71,6 +73,7 @@ ContextPlan plan_context(const LlamaApi& api, const llama_model* model, const ll
     // The full window cache keeps cells where they are, too.
     plan.params.kv_unified = false;
     plan.params.swa_full = true;
+    plan.params.n_batch = std::max(params.n_batch, kExactUnit);  // tokens are held until there are so many
     plan.params.n_samplers = 0;
     plan.attach = true;
     return plan;

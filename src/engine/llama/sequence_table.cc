@@ -79,11 +79,6 @@ void SequenceTable::reset(int64_t seq) {
   at(seq) = Sequence{};
 }
 
-void SequenceTable::reset_all() {
-  for (uint32_t seq = 0; seq < count(); ++seq)
-    reset(seq);
-}
-
 bool SequenceTable::taint(int64_t seq) {
   Sequence& sequence = at(seq);
   const bool was_known = !sequence.tainted;

@@ -74,7 +74,6 @@ class SequenceTable {
   void empty(int64_t seq);
   // As new: no rows, not tainted, no request.
   void reset(int64_t seq);
-  void reset_all();
   // Rows unknown from now on; true if they were known.
   bool taint(int64_t seq);
 
