@@ -4,6 +4,7 @@
 
 #include "bench/agents_compare.h"
 #include "bench/cases.h"
+#include "bench/side_by_side.h"
 #include "bench/text.h"
 #include "concurrency/mutex.h"
 #include "machine/clock.h"
@@ -17,7 +18,7 @@ constexpr uint32_t kSharedWords = 1024;
 constexpr uint32_t kOwnWords = 200;
 constexpr uint32_t kLongWords = 1800;
 constexpr uint32_t kGenerated = 4;
-constexpr double kComputingCpu_s = 0.05;  // CPU time after which the long prompt is surely being computed
+constexpr double kComputingCpuSeconds = 0.05;  // CPU time after which the long prompt is surely being computed
 constexpr uint64_t kComputingPause = 10'000'000;
 constexpr uint64_t kComputingPatience = 10'000'000'000;
 
@@ -57,7 +58,7 @@ void wait_until_computing(const Server& server, double cpu_before) {
   Mutex mutex;
   CondVar nobody_notifies;
   MutexLock lock(mutex);
-  while (server.cpu_seconds() - cpu_before < kComputingCpu_s && monotonic_now_ns() < give_up_ns) {
+  while (server.cpu_seconds() - cpu_before < kComputingCpuSeconds && monotonic_now_ns() < give_up_ns) {
     nobody_notifies.wait_for(mutex, kComputingPause);
   }
 }
@@ -109,22 +110,22 @@ double over_ideal(const Flight& flight) {
 }  // namespace
 
 Status run_single_flight(Stage& stage) {
-  const Result<Flight> stock = fly(stage, Side::kStock);
-  if (!stock) return fail(stock.error());
-  const Result<Flight> ours = fly(stage, Side::kRhizome);
-  if (!ours) return fail(ours.error());
+  const Result<Sides<Flight>> flights = measure_sides<Flight>(stage.quick, [&](Side side) { return fly(stage, side); });
+  if (!flights) return fail(flights.error());
+  const Flight& stock = flights->stock;
+  const Flight& ours = flights->ours;
   Report& report = stage.report;
   report.section("agents arrive while a long prompt is computed",
                  "8 agents, 1,024 words shared, 200 own, behind 1,800 words; " + joined(flight_arguments(stage)));
-  report.row("ideal: each distinct token once", with_commas(stock->ideal_tokens), with_commas(ours->ideal_tokens));
-  report.row("computed for the agents, as reported", with_commas(stock->computed_tokens),
-             with_commas(ours->computed_tokens));
-  report.row("computed for the agents, as counted", "-", with_commas(ours->computed_rows));
-  report.row("computed / ideal", fixed(over_ideal(*stock), 3), fixed(over_ideal(*ours), 3));
-  report.row("time to first token, longest", milliseconds(stock->first_token_longest_s),
-             milliseconds(ours->first_token_longest_s));
-  report.figure("computed_over_ideal_single_flight", over_ideal(*ours));
-  report.figure("stock_computed_over_ideal_single_flight", over_ideal(*stock));
+  report.row("ideal: each distinct token once", with_commas(stock.ideal_tokens), with_commas(ours.ideal_tokens));
+  report.row("computed for the agents, as reported", with_commas(stock.computed_tokens),
+             with_commas(ours.computed_tokens));
+  report.row("computed for the agents, as counted", "-", with_commas(ours.computed_rows));
+  report.row("computed / ideal", fixed(over_ideal(stock), 3), fixed(over_ideal(ours), 3));
+  report.row("time to first token, longest", milliseconds(stock.first_token_longest_s),
+             milliseconds(ours.first_token_longest_s));
+  report.figure("computed_over_ideal_single_flight", over_ideal(ours));
+  report.figure("stock_computed_over_ideal_single_flight", over_ideal(stock));
   return {};
 }
 
