@@ -100,11 +100,7 @@ Result<AgentsRun> run_side(Stage& stage, Side side, const AgentsCase& what,
 }
 
 Result<AgentsPair> run_both_sides(Stage& stage, const AgentsCase& what) {
-  Result<AgentsRun> stock = run_side(stage, Side::kStock, what, {});
-  if (!stock) return fail(stock.error());
-  Result<AgentsRun> ours = run_side(stage, Side::kRhizome, what, {});
-  if (!ours) return fail(ours.error());
-  return AgentsPair{std::move(*stock), std::move(*ours)};
+  return measure_sides<AgentsRun>(stage.quick, [&](Side side) { return run_side(stage, side, what, {}); });
 }
 
 void report_pair(Stage& stage, const AgentsCase& what, const AgentsPair& pair) {

@@ -8,6 +8,7 @@
 
 #include "bench/agents_run.h"
 #include "bench/cases.h"
+#include "bench/side_by_side.h"
 
 namespace rhizome::bench {
 
@@ -20,10 +21,7 @@ struct AgentsCase {
   bool may_refuse = false;  // some requests may end in an error
 };
 
-struct AgentsPair {
-  AgentsRun stock;
-  AgentsRun ours;
-};
+using AgentsPair = Sides<AgentsRun>;
 
 // Our side is asked to cache exactly when `cache_arguments` say so. Fails when a request was refused that may not be.
 Result<AgentsRun> run_side(Stage& stage, Side side, const AgentsCase& what,

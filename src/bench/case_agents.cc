@@ -7,6 +7,22 @@
 namespace rhizome::bench {
 namespace {
 
+// The workload as the bounds are stated for it; smaller in a quick run.
+AgentsCase case_for(const Stage& stage, const std::string& figure, const std::string& title, bool at_once) {
+  AgentsCase what;
+  what.figure = what.shape.seed = figure;
+  what.title = title;
+  what.model = stage.model();
+  what.shape.at_once = at_once;
+  what.arguments = at_once ? server_arguments(stage.threads(), 8, 16384) : server_arguments(stage.threads(), 4, 8192);
+  if (stage.quick) {
+    what.shape.rounds = 2;
+    what.shape.shared_words = 512;
+    what.shape.own_words = 100;
+  }
+  return what;
+}
+
 void report_ideal(Stage& stage, const AgentsCase& what, const AgentsPair& pair) {
   report_pair(stage, what, pair);
   stage.report.figure("computed_over_ideal_" + what.figure, pair.ours.computed_over_ideal());
@@ -24,11 +40,7 @@ Status measure(Stage& stage, const AgentsCase& what, const char* picture_title) 
 }  // namespace
 
 Status run_turns(Stage& stage) {
-  AgentsCase what;
-  what.figure = what.shape.seed = "turns";
-  what.title = "agents take turns";
-  what.model = stage.model();
-  what.arguments = server_arguments(stage.threads(), 4, 8192);
+  const AgentsCase what = case_for(stage, "turns", "agents take turns", false);
   const Result<AgentsPair> pair = run_both_sides(stage, what);
   if (!pair) return fail(pair.error());
   report_ideal(stage, what, *pair);
@@ -38,23 +50,14 @@ Status run_turns(Stage& stage) {
 }
 
 Status run_at_once(Stage& stage) {
-  AgentsCase what;
-  what.figure = what.shape.seed = "at_once";
-  what.title = "agents all at once";
-  what.shape.at_once = true;
-  what.model = stage.model();
-  what.arguments = server_arguments(stage.threads(), 8, 16384);
-  return measure(stage, what, "8 agents at once");
+  return measure(stage, case_for(stage, "at_once", "agents all at once", true), "8 agents at once");
 }
 
 Status run_own_text(Stage& stage) {
-  AgentsCase what;
-  what.figure = what.shape.seed = "own_text";
-  what.title = "own text dominates, in turn";
+  AgentsCase what = case_for(stage, "own_text", "own text dominates, in turn", false);
   what.shape.shared_words = 256;
   what.shape.own_words = 1000;
-  what.model = stage.model();
-  what.arguments = server_arguments(stage.threads(), 4, 8192);
+  if (stage.quick) what.shape.agents = 4;
   return measure(stage, what, nullptr);
 }
 
@@ -82,22 +85,14 @@ Status run_small_context(Stage& stage) {
 }
 
 Status run_window(Stage& stage) {
-  AgentsCase turns;
-  turns.figure = turns.shape.seed = "swa_turns";
-  turns.title = "sliding-window model, in turn";
-  turns.model = stage.where.window_model;
-  if (stage.quick) {  // its large vocabulary makes every generated token dear
-    turns.shape.agents = 4;
-    turns.shape.rounds = 2;
+  AgentsCase turns = case_for(stage, "swa_turns", "sliding-window model, in turn", false);
+  AgentsCase at_once = case_for(stage, "swa_at_once", "sliding-window model, all at once", true);
+  for (AgentsCase* what : {&turns, &at_once}) {
+    what->model = stage.where.window_model;
+    if (stage.quick) what->shape.agents = 4;
+    if (const Status done = measure(stage, *what, nullptr); !done) return done;
   }
-  turns.arguments = server_arguments(stage.threads(), 4, 8192);
-  if (const Status done = measure(stage, turns, nullptr); !done) return done;
-  AgentsCase at_once = turns;
-  at_once.figure = at_once.shape.seed = "swa_at_once";
-  at_once.title = "sliding-window model, all at once";
-  at_once.shape.at_once = true;
-  at_once.arguments = server_arguments(stage.threads(), 8, 16384);
-  return measure(stage, at_once, nullptr);
+  return {};
 }
 
 }  // namespace rhizome::bench

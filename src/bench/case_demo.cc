@@ -46,7 +46,8 @@ Status show_answers(Stage& stage) {
   const Result<ExactOutcome> outcome = compare_exactly(stage, plan);
   if (!outcome) return fail(outcome.error());
   Report& report = stage.report;
-  report.section(plan.name, "--exact; token ids and log-probabilities of 32 greedy tokens; left: nothing restored");
+  report.section(plan.name, "--exact; token ids and log-probabilities of 32 greedy tokens; cold: nothing restored",
+                 "cold", "warm");
   report.row("prompt tokens computed", with_commas(outcome->cold_computed), with_commas(outcome->warm_computed));
   report.row("time of all answers", fixed(outcome->cold_first_to_last_s, 1) + " s",
              fixed(outcome->warm_first_to_last_s, 1) + " s");

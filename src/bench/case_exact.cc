@@ -3,6 +3,7 @@
 
 #include "bench/agents_compare.h"
 #include "bench/exact_compare.h"
+#include "bench/side_by_side.h"
 #include "bench/text.h"
 
 namespace rhizome::bench {
@@ -10,7 +11,7 @@ namespace {
 
 constexpr double kRestoredShareMin = 0.6;
 
-ExactPlan plan_for(const std::string& name, const std::string& model, uint32_t agents) {
+ExactPlan plan_for(const Stage& stage, const std::string& name, const std::string& model, uint32_t agents) {
   ExactPlan plan;
   plan.name = name;
   plan.model = model;
@@ -20,16 +21,20 @@ ExactPlan plan_for(const std::string& name, const std::string& model, uint32_t a
   plan.shape.own_words = 100;
   plan.shape.generated_tokens = 64;
   plan.shape.seed = "exact";
+  if (stage.quick) {
+    plan.shape.agents = 2;
+    plan.shape.own_words = 40;
+    plan.shape.generated_tokens = 16;
+  }
   return plan;
 }
 
 void report_outcome(Stage& stage, const ExactPlan& plan, const ExactOutcome& outcome) {
   Report& report = stage.report;
-  report.section(
-      "exact answers, " + plan.name,
-      std::string("64 greedy tokens and their log-probabilities, cold (--no-restore) beside warm; --exact ") +
-          joined(exact_arguments(stage.threads(), 4, 4096)));
-  report.note("columns here: cold, warm");
+  const std::string how = std::to_string(plan.shape.generated_tokens) +
+                          " greedy tokens and their log-probabilities; cold: --no-restore; --exact " +
+                          joined(exact_arguments(stage.threads(), 4, 4096));
+  report.section("exact answers, " + plan.name, how, "cold", "warm");
   report.row("prompt tokens", with_commas(outcome.prompt_tokens), with_commas(outcome.prompt_tokens));
   report.row("computed", with_commas(outcome.cold_computed), with_commas(outcome.warm_computed));
   report.row("restored share, warm", "-", fixed(outcome.restored_share(), 3));
@@ -64,22 +69,21 @@ Status measure_turns_exact(Stage& stage) {
 }  // namespace
 
 Status run_exact(Stage& stage) {
-  const ExactPlan full = plan_for(stage.quick ? "two-layer model" : "full model", stage.model(), stage.quick ? 3 : 8);
-  const ExactPlan window = plan_for("sliding-window model", stage.where.window_model, stage.quick ? 2 : 4);
-  ExactOutcome total;
-  double share = 1;
-  for (const ExactPlan* plan : {&full, &window}) {
-    const Result<ExactOutcome> outcome = compare_exactly(stage, *plan);
-    if (!outcome) return fail(outcome.error());
-    report_outcome(stage, *plan, *outcome);
-    if (plan == &full) stage.report.figure("exact_answers_compared_full", outcome->compared);
-    total.compared += outcome->compared;
-    total.different += outcome->different;
-    share = std::min(share, outcome->restored_share());
-  }
-  stage.report.figure("exact_answers_compared", total.compared);
-  stage.report.figure("exact_answers_different", total.different);
-  stage.report.figure("exact_restored_share", share);
+  const ExactPlan main = plan_for(stage, stage.quick ? "two-layer model" : "full model", stage.model(), 8);
+  const ExactPlan window = plan_for(stage, "sliding-window model", stage.where.window_model, 4);
+  Result<ExactOutcome> of_main;
+  Result<ExactOutcome> of_window;
+  run_two(
+      stage.quick, [&] { of_main = compare_exactly(stage, main); },
+      [&] { of_window = compare_exactly(stage, window); });
+  if (!of_main) return fail(of_main.error());
+  if (!of_window) return fail(of_window.error());
+  report_outcome(stage, main, *of_main);
+  report_outcome(stage, window, *of_window);
+  stage.report.figure("exact_answers_compared_full", of_main->compared);
+  stage.report.figure("exact_answers_compared", of_main->compared + of_window->compared);
+  stage.report.figure("exact_answers_different", of_main->different + of_window->different);
+  stage.report.figure("exact_restored_share", std::min(of_main->restored_share(), of_window->restored_share()));
   return measure_turns_exact(stage);
 }
 

@@ -3,6 +3,7 @@
 
 #include "bench/agents_compare.h"
 #include "bench/cases.h"
+#include "bench/side_by_side.h"
 #include "bench/text.h"
 
 namespace rhizome::bench {
@@ -17,7 +18,7 @@ struct Budget {
   uint32_t prompts;
 };
 constexpr Budget kBudget = {256, 500};
-constexpr Budget kQuickBudget = {64, 130};
+constexpr Budget kQuickBudget = {32, 70};
 constexpr uint32_t kPromptWords = 370;  // about 400 tokens with the template around them
 
 ChatRequest short_request(const std::string& system_seed, uint32_t words, const std::string& tail_seed) {
@@ -90,18 +91,18 @@ Status run_restore(Stage& stage) {
 
 Status run_memory(Stage& stage) {
   const Budget budget = stage.quick ? kQuickBudget : kBudget;
-  const Result<uint64_t> off = resident_after(stage, Side::kStock, budget);
-  if (!off) return fail(off.error());
-  const Result<uint64_t> on = resident_after(stage, Side::kRhizome, budget);
-  if (!on) return fail(on.error());
-  const double added = static_cast<double>(*on) - static_cast<double>(*off);
+  const Result<Sides<uint64_t>> resident =
+      measure_sides<uint64_t>(stage.quick, [&](Side side) { return resident_after(stage, side, budget); });
+  if (!resident) return fail(resident.error());
+  const auto off = static_cast<double>(resident->stock);
+  const auto on = static_cast<double>(resident->ours);
+  const double added = on - off;
   const double ratio = added / (static_cast<double>(budget.mebibytes) * kMebibyte);
   stage.report.section("memory for many prompts",
                        std::to_string(budget.prompts) +
                            " distinct prompts of about 400 tokens, two-layer model, --memory " +
                            std::to_string(budget.mebibytes) + "MiB; stock with --cache-ram 0");
-  stage.report.row("resident memory afterwards", mebibytes(static_cast<double>(*off)),
-                   mebibytes(static_cast<double>(*on)));
+  stage.report.row("resident memory afterwards", mebibytes(off), mebibytes(on));
   stage.report.row("added by Rhizome", "-", mebibytes(added));
   stage.report.row("added / budget", "-", fixed(ratio, 3));
   stage.report.figure("rss_over_budget_ratio", ratio);

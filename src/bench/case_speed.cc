@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kPromptWords = 1000;
 constexpr uint32_t kGenerated = 256;
+constexpr uint32_t kGeneratedQuick = 96;
 // With two, the time that one thread spins while it waits for the other counts as work, and that depends on what
 // else the machine does.
 constexpr uint32_t kThreads = 1;
@@ -41,18 +42,15 @@ Result<Runner> start_runner(Stage& stage, const char* name, Side side, bool exac
   return runner;
 }
 
-// `requests` one after another; counted: computed prompt tokens, or generated ones.
-Status one_round(Stage& stage, Runner& runner, const std::vector<ChatRequest>& requests, bool generated) {
+// What is counted: computed prompt tokens, or generated ones.
+Status one_round(Stage& stage, Runner& runner, const ChatRequest& request, bool count_generated) {
   const double cpu_before = runner.server->cpu_seconds();
-  uint64_t tokens = 0;
-  for (const ChatRequest& request : requests) {
-    const ChatAnswer answer = runner.server->chat(request);
-    if (!answer.ok()) return fail(Code::kUnavailable, "a request was not answered");
-    stage.report.answered(answer.text);
-    tokens += generated ? answer.generated_tokens : answer.computed_tokens;
-    runner.whole_blocks += answer.prompt_tokens / kBlockTokens;
-  }
+  const ChatAnswer answer = runner.server->chat(request);
+  if (!answer.ok()) return fail(Code::kUnavailable, "a request was not answered");
   const double cpu_s = runner.server->cpu_seconds() - cpu_before;
+  const uint64_t tokens = count_generated ? answer.generated_tokens : answer.computed_tokens;
+  stage.report.answered(answer.text);
+  runner.whole_blocks += answer.prompt_tokens / kBlockTokens;
   runner.tokens_per_cpu_s.push_back(static_cast<double>(tokens) / cpu_s);
   runner.tokens += tokens;
   stage.progress.step();
@@ -78,16 +76,12 @@ std::string spread(const Runner& above, const Runner& below) {
   return fixed(least, 3) + "-" + fixed(most, 3);
 }
 
-std::vector<ChatRequest> distinct_prompts(const Stage& stage, uint32_t round) {
-  std::vector<ChatRequest> requests;
-  const uint32_t prompts = stage.quick ? 2 : 1;  // CPU time is counted in hundredths of a second
-  for (uint32_t i = 0; i < prompts; ++i) {
-    ChatRequest& request = requests.emplace_back();
-    const std::string seed = "prefill-" + std::to_string(round) + "-" + std::to_string(i);
-    request.conversation = opening(seeded_words(kPromptWords, seed), seeded_words(16, seed + "-tail"));
-    request.max_tokens = 1;
-  }
-  return requests;
+ChatRequest distinct_prompt(uint32_t round) {
+  ChatRequest request;
+  const std::string seed = "prefill-" + std::to_string(round);
+  request.conversation = opening(seeded_words(kPromptWords, seed), seeded_words(16, seed + "-tail"));
+  request.max_tokens = 1;
+  return request;
 }
 
 // Every whole block of what was computed must have been stored, or the comparison flatters.
@@ -121,9 +115,9 @@ Status run_prefill(Stage& stage) {
     runners.push_back(std::move(*runner));
   }
   for (uint32_t round = 0; round < rounds; ++round) {
-    const std::vector<ChatRequest> requests = distinct_prompts(stage, round);
+    const ChatRequest request = distinct_prompt(round);
     for (size_t i = 0; i < runners.size(); ++i) {  // another one first in each round
-      if (const Status done = one_round(stage, runners[(round + i) % runners.size()], requests, false); !done)
+      if (const Status done = one_round(stage, runners[(round + i) % runners.size()], request, false); !done)
         return done;
     }
   }
@@ -149,6 +143,7 @@ Status run_prefill(Stage& stage) {
 }
 
 Status run_decode(Stage& stage) {
+  const uint32_t generated = stage.quick ? kGeneratedQuick : kGenerated;
   const uint32_t rounds = stage.quick ? 3 : 5;
   stage.progress.begin("generated text", 2 * rounds);
   Result<Runner> off = start_runner(stage, "stock", Side::kStock, false);
@@ -158,18 +153,18 @@ Status run_decode(Stage& stage) {
   for (uint32_t round = 0; round < rounds; ++round) {
     ChatRequest request;
     request.conversation = opening("hello", seeded_words(8, "decode-" + std::to_string(round)));
-    request.max_tokens = kGenerated;
+    request.max_tokens = generated;
     request.ignore_end = true;
     Runner& first = round % 2 == 0 ? *off : *on;
     Runner& second = round % 2 == 0 ? *on : *off;
-    if (const Status done = one_round(stage, first, {request}, true); !done) return done;
-    if (const Status done = one_round(stage, second, {request}, true); !done) return done;
+    if (const Status done = one_round(stage, first, request, true); !done) return done;
+    if (const Status done = one_round(stage, second, request, true); !done) return done;
   }
   stage.progress.pause();
   const MetricsDelta metrics{on->before, on->server->metrics()};
   const double share = metrics.of(Counter::kHookTimeDecode) / (on->server->cpu_seconds() - on->cpu_before);
   Report& report = stage.report;
-  report.section("generated text", std::to_string(kGenerated) + " tokens, one sequence; medians of " +
+  report.section("generated text", std::to_string(generated) + " tokens, one sequence; medians of " +
                                        std::to_string(rounds) + " interleaved rounds; -t 1 -kvu -np 4 -c 8192");
   report.row("tokens per CPU second", speed(*off), speed(*on));
   report.row("on / off: median, spread", fixed(median_ratio(*on, *off), 3), spread(*on, *off));

@@ -59,11 +59,11 @@ MachineFacts machine_facts() {
   return facts;
 }
 
-void Report::section(std::string_view title, std::string_view how) {
+void Report::section(std::string_view title, std::string_view how, std::string_view left, std::string_view right) {
   if (table_ == nullptr) return;
   *table_ << "\n"
-          << std::left << std::setw(kWhatWidth) << title << std::right << std::setw(kValueWidth) << "stock"
-          << std::setw(kValueWidth) << "rhizome" << "\n";
+          << std::left << std::setw(kWhatWidth) << title << std::right << std::setw(kValueWidth) << left
+          << std::setw(kValueWidth) << right << "\n";
   if (!how.empty()) *table_ << "  (" << how << ")\n";
   *table_ << std::flush;
 }
@@ -94,13 +94,28 @@ std::optional<double> Report::figure_value(const std::string& name) const {
 }
 
 void Report::failure(std::string_view what) {
+  MutexLock lock(mutex_);
   ++failures_;
   std::cerr << "rhizome bench: FAILED: " << what << "\n";
 }
 
+bool Report::failed() const {
+  MutexLock lock(mutex_);
+  return failures_ > 0;
+}
+
 void Report::answered(std::string_view text) {
-  checksum_.update(std::as_bytes(std::span(text)));
-  checksum_.update(std::as_bytes(std::span("\0", 1)));
+  const Digest digest = sha256(std::as_bytes(std::span(text)));
+  MutexLock lock(mutex_);
+  answered_.insert(digest);
+}
+
+std::string Report::checksum() const {
+  Sha256 all;
+  MutexLock lock(mutex_);
+  for (const Digest& digest : answered_)
+    all.update(digest);
+  return hex(all.finish());
 }
 
 void Report::print_figures() {
@@ -125,7 +140,7 @@ void Report::print_figures() {
   *table_ << std::flush;
 }
 
-std::string Report::json(std::string_view bench, const MachineFacts& machine) {
+std::string Report::json(std::string_view bench, const MachineFacts& machine) const {
   nlohmann::ordered_json figures = nlohmann::ordered_json::object();
   for (const std::string& name : order_) {
     const double value = figures_.at(name);
@@ -138,7 +153,7 @@ std::string Report::json(std::string_view bench, const MachineFacts& machine) {
   nlohmann::ordered_json line;
   line["bench"] = bench;
   line["figures"] = std::move(figures);
-  line["checksum"] = hex(checksum_.finish());
+  line["checksum"] = checksum();
   line["machine"] = {
       {"cpu", machine.cpu}, {"cpus", machine.cpus}, {"memory_bytes", machine.memory_bytes}, {"system", machine.system}};
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

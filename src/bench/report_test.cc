@@ -33,7 +33,8 @@ TEST(Report, ChecksumDependsOnEveryAnswerAndItsEnd) {
       report.answered(answer);
     return nlohmann::json::parse(report.json("agents", {}))["checksum"].get<std::string>();
   };
-  EXPECT_EQ(checksum({"a", "b"}), checksum({"a", "b"}));
+  EXPECT_EQ(checksum({"a", "b"}), checksum({"b", "a"}));
+  EXPECT_NE(checksum({"a", "b"}), checksum({"a", "b", "b"}));
   EXPECT_NE(checksum({"a", "b"}), checksum({"ab"}));
   EXPECT_NE(checksum({"a", "b"}), checksum({"a", "c"}));
 }

@@ -59,7 +59,7 @@ class Server {
 
 // All servers of a run. Each leaves its log in one folder of the run, removed at the end of a run that succeeded.
 //
-// Thread-safety: start() from one thread, which must outlive the servers; interrupt() from any.
+// Thread-safety: start() from any thread, which must outlive the server that it started; interrupt() from any.
 class Fleet {
  public:
   static Result<std::unique_ptr<Fleet>> create(const Locations& locations);
@@ -92,7 +92,7 @@ class Fleet {
   const Locations locations_;
   const std::string folder_;
   bool keep_logs_ = false;
-  uint32_t started_ = 0;
+  std::atomic<uint32_t> started_ = 0;
   std::atomic<bool> interrupted_ = false;
   Mutex mutex_;
   std::map<pid_t, Child> children_ GUARDED_BY(mutex_);
