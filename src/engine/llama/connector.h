@@ -64,6 +64,10 @@ class Connector {
   // when rows were not the request's own and were removed. Or one of the two codes above.
   int32_t restore(int32_t seq, std::span<const Token> prompt, int32_t have, std::string_view salt, uint32_t flags);
 
+  // Whether a sequence that no request uses may be emptied before a request with this prompt: its rows would slow
+  // down the attention of all others, the prompt has no use for them, and what can be stored of them is stored.
+  bool may_be_emptied(int32_t seq, std::span<const Token> prompt);
+
   // llama_decode.
   int32_t decode(const llama_batch& batch);
 

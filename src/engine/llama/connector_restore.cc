@@ -33,6 +33,22 @@ int32_t Connector::restore(int32_t seq, std::span<const Token> prompt, int32_t h
   return answer(request);
 }
 
+bool Connector::may_be_emptied(int32_t seq, std::span<const Token> prompt) {
+  MutexLock lock(mutex_);
+  // With a stream for each sequence nobody else's attention passes over its rows.
+  if (!engine_.facts.plan.unified || !options_.restore || !sequences_.contains(seq)) return false;
+  const Sequence& sequence = sequences_.at(seq);
+  if (sequence.tainted || sequence.lost || sequence.bypass) return false;
+  const uint32_t block = engine_.facts.block_tokens;
+  const bool donates = engine_.facts.shape.window == 0 && common_prefix(sequence.tokens, prompt) >= block;
+  if (donates) return false;
+  publish(seq);
+  if (sequence.published_rows / block < sequence.rows() / block) return false;
+  // What was stored once may have been evicted since.
+  const KeyspaceId keyspace = variants_.keyspace(sequence.variant);
+  return keyspace != KeyspaceId{} && engine_.client.peek(keyspace, sequence.tokens) / block == sequence.rows() / block;
+}
+
 // Whether the rows of the sequence were made for a request with other wishes.
 bool Connector::foreign(const Request& request) const {
   const Sequence& sequence = sequences_.at(request.seq);

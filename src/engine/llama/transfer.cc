@@ -10,7 +10,7 @@ namespace rhizome {
 namespace {
 
 // A piece that stays in the processor's caches between being gathered and being copied into the engine.
-constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 // A buffer larger than this is given back after use.
 constexpr size_t kBufferKeptBytes = size_t{8} << 20;
 

@@ -267,6 +267,8 @@ int32_t rhizome_restore_v1(llama_context* ctx, llama_seq_id seq, const llama_tok
   if (connector == nullptr || prompt == nullptr || n_prompt < 0) return n_have;
   const Inside guard;
   const std::span tokens(reinterpret_cast<const rhizome::Token*>(prompt), static_cast<size_t>(n_prompt));
+  constexpr uint32_t kIdle = 8;  // the slot has no request, another one gets this prompt: may its rows go?
+  if ((flags & kIdle) != 0) return connector->may_be_emptied(seq, tokens) ? 0 : n_have;
   return connector->restore(seq, tokens, n_have, cache_salt == nullptr ? "" : cache_salt, flags);
 }
 
