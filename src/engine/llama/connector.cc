@@ -84,6 +84,8 @@ bool Connector::remove(int32_t seq, int32_t begin, int32_t end) {
   } else {
     sequences_.truncate(seq, first);
   }
+  // Without the hook this is how another prompt begins, and what follows may be a single token of it.
+  if (exact() && !sequence.hooked) sequences_.at(seq).in_prompt = true;
   return true;
 }
 

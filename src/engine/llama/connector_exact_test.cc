@@ -234,6 +234,21 @@ TEST_P(ConnectorExact, WithoutTheHook) {
   }
 }
 
+// All but one token of the prompt is there already: it is still a prompt's token, not one that was generated.
+TEST_P(ConnectorExact, WithoutTheHookAndOneTokenLeft) {
+  TestEngine::Request bare;
+  bare.hook = false;
+  TestCache cache;
+  TestEngine engine(model_, cache, options());
+  const auto prompt = random_tokens(13, 130);
+  for (const size_t length : {130U, 130U, 129U, 128U, 128U, 100U, 64U, 2U}) {
+    SCOPED_TRACE(length);
+    const auto part = head(prompt, length);
+    expect_bit_equal(cold(part, 4), engine.converse(0, part, 4, bare));
+    EXPECT_LE(engine.last_restored(), static_cast<int32_t>(length) - 1);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, ConnectorExact,
     testing::Values(Kind{"dense", 0, true, GGML_TYPE_F16}, Kind{"dense_no_fa", 0, false, GGML_TYPE_F16},

@@ -10,7 +10,7 @@ namespace {
 constexpr float kOrderNoise = 0.1F;  // see connector_restore_test.cc
 
 // Stands in front of llama_state_seq_set_data_ext and lets one call fail.
-struct FailingSetData {
+struct RefusingImport {
   enum class How : uint8_t { kRefuse, kWriteHalf };
 
   static inline int calls_until_failure = -1;  // -1: never
@@ -39,7 +39,7 @@ struct Kind {
   bool unified;
   bool exact;
   bool flash_attention;
-  FailingSetData::How how;
+  RefusingImport::How how;
 };
 
 void PrintTo(const Kind& kind, std::ostream* out) {
@@ -49,11 +49,11 @@ void PrintTo(const Kind& kind, std::ostream* out) {
 class ConnectorFault : public testing::TestWithParam<Kind> {
  protected:
   ConnectorFault() : model_(GetParam().windowed ? window_model(96) : dense_model()) {
-    FailingSetData::reset();
-    FailingSetData::how = GetParam().how;
+    RefusingImport::reset();
+    RefusingImport::how = GetParam().how;
     TestEngine(model_, cache_, options()).ask(0, prompt_);
   }
-  ~ConnectorFault() override { FailingSetData::reset(); }
+  ~ConnectorFault() override { RefusingImport::reset(); }
 
   static TestEngineOptions options() {
     TestEngineOptions options;
@@ -87,7 +87,7 @@ TEST_P(ConnectorFault, AFailedRestoreIsComputedAgainWithAllThatLive) {
   const std::vector<Token> texts[] = {random_tokens(2, 150), random_tokens(3, 70)};
   const auto run = [&](bool fault, bool hook) {
     TestEngine engine(model_, cache_, options());
-    engine.api.state_seq_set_data_ext = FailingSetData::set_data;
+    engine.api.state_seq_set_data_ext = RefusingImport::set_data;
     TestEngine::Request request;
     request.hook = hook;
     std::vector<Answer> answers(3);
@@ -97,10 +97,10 @@ TEST_P(ConnectorFault, AFailedRestoreIsComputedAgainWithAllThatLive) {
       bypass.flags = Connector::kBypass;
       answers[seq] = engine.converse(seq, texts[seq], 5, bypass);
     }
-    FailingSetData::calls_until_failure = fault ? 0 : -1;
+    RefusingImport::calls_until_failure = fault ? 0 : -1;
     answers[2] = engine.converse(2, prompt_, 5, request);
-    EXPECT_EQ(FailingSetData::failures, fault ? 1 : 0);
-    FailingSetData::reset();
+    EXPECT_EQ(RefusingImport::failures, fault ? 1 : 0);
+    RefusingImport::reset();
     for (int32_t seq = 2; seq >= 0; --seq) {
       Answer& answer = answers[seq];
       for (int i = 0; i < 8; ++i) {
@@ -131,8 +131,8 @@ TEST_P(ConnectorFault, AFailedRestoreIsComputedAgainWithAllThatLive) {
 // is stored if it was not.
 TEST_P(ConnectorFault, TheCacheWorksOnAfterwards) {
   TestEngine engine(model_, cache_, options());
-  engine.api.state_seq_set_data_ext = FailingSetData::set_data;
-  FailingSetData::calls_until_failure = 0;
+  engine.api.state_seq_set_data_ext = RefusingImport::set_data;
+  RefusingImport::calls_until_failure = 0;
   const Logits first = engine.ask(0, prompt_);
   EXPECT_EQ(engine.last_restored(), 0) << "the request starts anew";
   EXPECT_EQ(cache_.count(Counter::kStoppedLoadFailed), 1U);
@@ -144,10 +144,10 @@ TEST_P(ConnectorFault, TheCacheWorksOnAfterwards) {
 // A sequence whose rows were lost while it waits for its next request.
 TEST_P(ConnectorFault, ALostSequenceServesItsNextRequest) {
   TestEngine engine(model_, cache_, options());
-  engine.api.state_seq_set_data_ext = FailingSetData::set_data;
+  engine.api.state_seq_set_data_ext = RefusingImport::set_data;
   const auto text = random_tokens(4, 120);
   engine.ask(1, text);
-  FailingSetData::calls_until_failure = 0;
+  RefusingImport::calls_until_failure = 0;
   engine.ask(0, prompt_);
   EXPECT_EQ(cache_.count(Counter::kImportsFailed), 1U);
   // The server still believes in all of its rows; they come back from the store.
@@ -164,9 +164,9 @@ TEST_P(ConnectorFault, ALostSequenceServesItsNextRequest) {
 TEST_P(ConnectorFault, ALostSequenceIsThereForWhateverIsDoneWithIt) {
   const auto text = random_tokens(4, 70);
   const auto lose = [&](TestEngine& engine) {
-    engine.api.state_seq_set_data_ext = FailingSetData::set_data;
+    engine.api.state_seq_set_data_ext = RefusingImport::set_data;
     engine.ask(1, text);
-    FailingSetData::calls_until_failure = 0;
+    RefusingImport::calls_until_failure = 0;
     engine.ask(0, prompt_);
     engine.empty(0);
   };
@@ -245,16 +245,16 @@ TEST_P(ConnectorFault, ADamagedBlockIsAMiss) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, ConnectorFault,
-    testing::Values(Kind{"dense", false, true, false, true, FailingSetData::How::kRefuse},
-                    Kind{"dense_half_written", false, true, false, true, FailingSetData::How::kWriteHalf},
-                    Kind{"no_fa_half_written", false, true, false, false, FailingSetData::How::kWriteHalf},
-                    Kind{"streams", false, false, false, true, FailingSetData::How::kRefuse},
-                    Kind{"streams_half_written", false, false, false, true, FailingSetData::How::kWriteHalf},
-                    Kind{"window", true, true, false, true, FailingSetData::How::kRefuse},
-                    Kind{"window_half_written", true, true, false, true, FailingSetData::How::kWriteHalf},
-                    Kind{"exact", false, false, true, true, FailingSetData::How::kRefuse},
-                    Kind{"exact_half_written", false, false, true, true, FailingSetData::How::kWriteHalf},
-                    Kind{"exact_window", true, false, true, true, FailingSetData::How::kWriteHalf}),
+    testing::Values(Kind{"dense", false, true, false, true, RefusingImport::How::kRefuse},
+                    Kind{"dense_half_written", false, true, false, true, RefusingImport::How::kWriteHalf},
+                    Kind{"no_fa_half_written", false, true, false, false, RefusingImport::How::kWriteHalf},
+                    Kind{"streams", false, false, false, true, RefusingImport::How::kRefuse},
+                    Kind{"streams_half_written", false, false, false, true, RefusingImport::How::kWriteHalf},
+                    Kind{"window", true, true, false, true, RefusingImport::How::kRefuse},
+                    Kind{"window_half_written", true, true, false, true, RefusingImport::How::kWriteHalf},
+                    Kind{"exact", false, false, true, true, RefusingImport::How::kRefuse},
+                    Kind{"exact_half_written", false, false, true, true, RefusingImport::How::kWriteHalf},
+                    Kind{"exact_window", true, false, true, true, RefusingImport::How::kWriteHalf}),
     [](const testing::TestParamInfo<Kind>& each) { return std::string(each.param.name); });
 
 }  // namespace
