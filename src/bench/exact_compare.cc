@@ -31,7 +31,7 @@ ChatRequest small_request(const std::string& seed, uint32_t words, uint32_t gene
   return request;
 }
 
-Result<Situation> ask_cold(Stage& stage, const Server& server, AgentsShape shape) {
+Result<Situation> ask_cold(Stage& stage, const Server& server, const AgentsShape& shape) {
   Situation asked;
   AgentHistories histories(shape);
   for (uint32_t round = 0; round < shape.rounds; ++round) {
