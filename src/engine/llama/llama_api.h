@@ -83,7 +83,7 @@ static_assert(LLAMA_STATE_SEQ_VERSION == kLlamaStateSeqVersion,
   F(print_system_info)
 
 struct LlamaApi {
-#define RHIZOME_LLAMA_MEMBER(name) decltype(&::llama_##name) name = nullptr;
+#define RHIZOME_LLAMA_MEMBER(name) decltype(&::llama_##name) name = nullptr;  // NOLINT(bugprone-macro-parentheses)
   RHIZOME_LLAMA_FUNCTIONS(RHIZOME_LLAMA_MEMBER)
 #undef RHIZOME_LLAMA_MEMBER
 };

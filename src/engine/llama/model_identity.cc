@@ -140,14 +140,13 @@ std::string overrides_encoding(const llama_model_params& params) {
   return out;
 }
 
-ModelIdentity::ModelIdentity(std::vector<std::string> files, std::string overrides, std::string memory_directory)
+ModelIdentity::ModelIdentity(std::vector<std::string> files, std::string overrides, const std::string& memory_directory)
     : name_(files.empty() ? "a model without a file" : base_name(files.front())),
       overrides_(std::move(overrides)),
       state_(files.empty() ? State::kUnknown : State::kHashing) {
   if (files.empty()) return;
-  auto thread = start_thread("rz-weights", [this, files = std::move(files), memory_directory](std::stop_token stop) {
-    hash(files, memory_directory, stop);
-  });
+  auto thread = start_thread("rz-weights", [this, files = std::move(files), memory_directory](
+                                               const std::stop_token& stop) { hash(files, memory_directory, stop); });
   if (!thread) {
     state_.store(State::kUnknown, std::memory_order_release);
     return;

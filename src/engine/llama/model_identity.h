@@ -35,7 +35,7 @@ class ModelIdentity {
   enum class State : uint8_t { kHashing, kKnown, kUnknown };
 
   // Starts hashing `files` in a thread of its own. No files: the weights cannot be known.
-  ModelIdentity(std::vector<std::string> files, std::string overrides, std::string memory_directory);
+  ModelIdentity(std::vector<std::string> files, std::string overrides, const std::string& memory_directory);
   // For weights whose digest is known already.
   ModelIdentity(std::string name, const Digest& digest, std::string overrides);
   ~ModelIdentity();

@@ -25,7 +25,7 @@ constexpr uint32_t kStepRank = 16;
 constexpr uint32_t kKernel = 4;
 
 void load_engine() {
-  static const bool loaded = [] {
+  static const bool kLoaded = [] {
     const auto quiet = [](ggml_log_level level, const char* text, void*) {
       if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
     };
@@ -35,7 +35,7 @@ void load_engine() {
     llama_backend_init();
     return true;
   }();
-  RHIZOME_CHECK(loaded);
+  RHIZOME_CHECK(kLoaded);
 }
 
 uint64_t seed_of(uint32_t seed, std::string_view name) {

@@ -33,7 +33,7 @@ void* library_handle() {
   const void* next = dlsym(RTLD_NEXT, "llama_decode");
   if (next != nullptr && !is_own(next)) return RTLD_NEXT;
   void* handle = nullptr;
-  dl_iterate_phdr(find_in_object, &handle);
+  dl_iterate_phdr(find_in_object, static_cast<void*>(&handle));
   return handle;
 }
 
@@ -65,8 +65,8 @@ std::string other_llama_version() {
 }
 
 const LlamaApi& next_llama_api() {
-  static const LlamaApi api = look_up();
-  return api;
+  static const LlamaApi kApi = look_up();
+  return kApi;
 }
 
 }  // namespace rhizome

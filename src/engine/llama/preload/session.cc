@@ -31,8 +31,8 @@ std::unique_ptr<Counters> open_counters(const Settings& settings) {
 
 Session* Session::get() {
   if (forked.load(std::memory_order_relaxed)) return nullptr;
-  static Session* const session = make();
-  return session;
+  static Session* const kSession = make();
+  return kSession;
 }
 
 Session* Session::make() {
