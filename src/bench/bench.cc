@@ -103,7 +103,7 @@ std::string picture_path(const Options& options, const std::string& program) {
 
 void draw(const Stage& stage, const std::string& path, const std::string& model) {
   const std::string subtitle =
-      "llama.cpp server, " + model.substr(model.rfind('/') + 1) + ", threads: " + std::to_string(stage.threads());
+      "llama.cpp server, " + model.substr(model.rfind('/') + 1) + (stage.threads() == 1 ? ", 1 thread" : ", 2 threads");
   const std::string svg = draw_picture(subtitle, stage.panels);
   if (svg.empty()) return;
   if (const Status written = write_file_atomically(path, svg, 0644); !written) {
@@ -153,7 +153,7 @@ int measure(const Options& options, const std::vector<const Case*>& cases, const
   }
   Progress progress;
   Report report(options.json ? nullptr : &std::cout, is_colored(), !options.quick && options.model.empty());
-  Stage stage{where, options.quick, **fleet, progress, report, {}};
+  Stage stage{where, options.quick, **fleet, progress, report, {}, {}};
   std::atomic<bool> done = false;
   bool all_measured = false;
   Result<Thread> worker = start_thread("bench", [&] {
@@ -168,8 +168,11 @@ int measure(const Options& options, const std::vector<const Case*>& cases, const
     return kFailed;
   }
   if (!all_measured || report.failed()) (*fleet)->keep_logs();
-  report.print_figures();
+  if (stage.last_words.empty()) report.print_figures();
   draw(stage, picture_path(options, where.program), stage.model());
+  if (!stage.last_words.empty()) report.note("");
+  for (const std::string& line : stage.last_words)
+    report.note(line);
   if (options.json) std::cout << report.json(kBenchName, machine_facts()) << "\n" << std::flush;
   return all_measured && !report.failed() ? 0 : kFailed;
 }

@@ -1,5 +1,7 @@
 // What `make demo` shows: the agents' rounds in a few minutes, on the full model, and that a cached answer is the
 // answer.
+#include <filesystem>
+
 #include "bench/agents_compare.h"
 #include "bench/exact_compare.h"
 #include "bench/text.h"
@@ -37,16 +39,16 @@ Status show_answers(Stage& stage) {
   plan.name = "a cached answer is the computed answer";
   plan.model = stage.model();
   plan.all_situations = false;
-  plan.shape.agents = 4;
+  plan.shape.agents = 3;
   plan.shape.rounds = 2;
-  plan.shape.shared_words = 512;
-  plan.shape.own_words = 100;
-  plan.shape.generated_tokens = 32;
+  plan.shape.shared_words = 256;
+  plan.shape.own_words = 60;
+  plan.shape.generated_tokens = 24;
   plan.shape.seed = "demo-exact";
   const Result<ExactOutcome> outcome = compare_exactly(stage, plan);
   if (!outcome) return fail(outcome.error());
   Report& report = stage.report;
-  report.section(plan.name, "--exact; token ids and log-probabilities of 32 greedy tokens; cold: nothing restored",
+  report.section(plan.name, "--exact; token ids and log-probabilities of 24 greedy tokens; cold: nothing restored",
                  "cold", "warm");
   report.row("prompt tokens computed", with_commas(outcome->cold_computed), with_commas(outcome->warm_computed));
   report.row("time of all answers", fixed(outcome->cold_first_to_last_s, 1) + " s",
@@ -58,20 +60,27 @@ Status show_answers(Stage& stage) {
   return {};
 }
 
-void show_what_next(Stage& stage) {
-  Report& report = stage.report;
-  report.note("");
-  report.note("What to type next:");
-  report.note("");
-  report.note("  " + stage.where.program + " serve -m " + stage.model() + " -c 8192 -np 4 --port 8080");
-  report.note("  curl -s http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\");
-  report.note("    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}], \"max_tokens\": 16}'");
-  report.note("");
-  report.note("With a llama-server of your own:");
-  report.note("");
-  report.note("  " + stage.where.program + " run -- llama-server -m MODEL.gguf -c 8192 -np 4 -kvu");
-  report.note("");
-  report.note("Everything that was measured here, and more: " + stage.where.program + " bench agents");
+// As it would be typed here.
+std::string program_name(const Stage& stage) {
+  std::error_code error;
+  const std::string here = std::filesystem::current_path(error).string() + "/";
+  const std::string& program = stage.where.program;
+  return !error && program.starts_with(here) ? program.substr(here.size()) : program;
+}
+
+std::vector<std::string> what_next(const Stage& stage) {
+  const std::string program = program_name(stage);
+  return {"What to type next:",
+          "",
+          "  " + program + " serve -m " + stage.model() + " -c 8192 -np 4 --port 8080",
+          "  curl -s http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\",
+          "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}], \"max_tokens\": 16}'",
+          "",
+          "With a llama-server of your own:",
+          "",
+          "  " + program + " run -- llama-server -m MODEL.gguf -c 8192 -np 4 -kvu",
+          "",
+          "Everything that the cache promises, measured (20 minutes): " + program + " bench agents"};
 }
 
 }  // namespace
@@ -80,7 +89,7 @@ Status run_demo(Stage& stage) {
   if (const Status done = show_agents(stage, false); !done) return done;
   if (const Status done = show_agents(stage, true); !done) return done;
   if (const Status done = show_answers(stage); !done) return done;
-  show_what_next(stage);
+  stage.last_words = what_next(stage);
   return {};
 }
 

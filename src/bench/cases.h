@@ -26,6 +26,7 @@ struct Stage {
   Progress& progress;
   Report& report;
   std::vector<PicturePanel> panels;
+  std::vector<std::string> last_words;  // lines that end the run, instead of the list of figures
 
   // The model of this run.
   const std::string& model() const { return quick ? where.quick_model : where.full_model; }
