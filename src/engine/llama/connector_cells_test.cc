@@ -73,6 +73,27 @@ TEST_F(ConnectorCells, AskedAgainAfterNoRoomWithRowsOfItsOwn) {
   expect_close(engine.logits(), bare_logits(model_, options(1024, 1).params, prompt_));
 }
 
+// The same with rows that are of no use any more: they went in the answer that did not say so.
+TEST_F(ConnectorCells, AskedAgainAfterNoRoomWithRowsThatWent) {
+  const std::vector<AdapterUse> adapters{AdapterUse{model_.identity.digest(), 1}};
+  {
+    TestEngine other(model_, cache_, options(1024, 1));
+    other.connector->set_adapters(adapters, true);
+    other.ask(0, prompt_);
+  }
+  TestEngine engine(model_, cache_, options(512, 3));
+  engine.ask(0, random_tokens(2, 300));
+  engine.ask(1, join(head(prompt_, 40), random_tokens(3, 60)));
+  engine.connector->set_adapters(adapters, true);
+  const int32_t have = engine.keep(1, prompt_);
+  EXPECT_EQ(have, 40);
+  EXPECT_EQ(engine.restore(1, prompt_, have), Connector::kNoCells);
+  engine.empty(0);
+  EXPECT_EQ(engine.restore(1, prompt_, have), 384);
+  EXPECT_EQ(cache_.count(Counter::kSequencesTainted), 0U);
+  EXPECT_TRUE(engine.has_rows(1, 384));
+}
+
 // Another prompt follows the one that there was no room for, and the rows were dropped for.
 TEST_F(ConnectorCells, AnotherPromptAfterNoRoom) {
   store(prompt_);

@@ -85,6 +85,27 @@ TEST_F(ConnectorHook, BypassKeepsWhatTheServerItselfKeeps) {
   EXPECT_EQ(engine_.last_restored(), 0) << "rows of a request that asked not to be cached are not reused by others";
 }
 
+TEST_F(ConnectorHook, BypassDoesNotKeepWhatOthersComputed) {
+  engine_.ask(0, prompt_);
+  engine_.ask(0, prompt_, bypassing());
+  EXPECT_EQ(engine_.last_restored(), 0);
+  engine_.ask(0, prompt_, bypassing());
+  EXPECT_EQ(engine_.last_restored(), 99) << "the twin: its own";
+}
+
+// Nobody knows what the rows are, but everybody knows whose they are not.
+TEST_F(ConnectorHook, UnknownRowsOfAnotherSaltAreNotKeptEither) {
+  for (const char* salt : {"a", "b"}) {
+    engine_.ask(0, prompt_, salted("a"));
+    engine_.connector->replaced(0);
+    const bool own = salt == std::string_view("a");
+    const int32_t answer = engine_.connector->restore(0, join(prompt_, prompt_), 100, salt, 0);
+    EXPECT_EQ(answer, own ? 100 : 0);
+    EXPECT_TRUE(engine_.has_rows(0, answer));
+    engine_.empty(0);
+  }
+}
+
 TEST_F(ConnectorHook, BypassOfAPromptThatIsAllThere) {
   engine_.ask(0, prompt_, bypassing());
   EXPECT_EQ(engine_.restore(0, prompt_, 99, bypassing()), 99);

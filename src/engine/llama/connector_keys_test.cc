@@ -204,6 +204,9 @@ TEST_F(ConnectorKeys, LiveRowsOfAnotherAdapterAreNotUsed) {
   TestCache cache;
   TestEngine engine(model, cache);
   engine.ask(0, prompt_);
+  engine.connector->set_adapters({AdapterUse{model.identity.digest(), 0.5F}}, true);
+  engine.ask(0, prompt_);
+  EXPECT_EQ(engine.last_restored(), 0) << "not even its own";
   engine.connector->set_adapters({AdapterUse{model.identity.digest(), 1}}, true);
   engine.ask(1, prompt_);
   EXPECT_EQ(engine.last_restored(), 0) << "neither shared nor from the store";

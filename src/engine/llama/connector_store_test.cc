@@ -164,7 +164,9 @@ class LateIdentity {
 };
 
 // Rows that were computed before the weights were known are stored afterwards, as far as the engine still gives them.
-void expect_stored_late(const TestModel& model, const TestEngineOptions& options, uint64_t bytes) {
+// By the next forward pass or, if `removed`, when they go.
+void expect_stored_late(const TestModel& model, const TestEngineOptions& options, uint64_t bytes,
+                        bool removed = false) {
   const auto prompt = random_tokens(1, 150);
   TestCache cache;
   const LateIdentity identity(bytes);
@@ -172,14 +174,14 @@ void expect_stored_late(const TestModel& model, const TestEngineOptions& options
   engine.ask(0, prompt);
   if (identity.known()) {  // this machine is busy: the hashing was quicker than the prompt
     ASSERT_LT(bytes, uint64_t{1} << 33);
-    expect_stored_late(model, options, bytes * 4);
+    expect_stored_late(model, options, bytes * 4, removed);
     return;
   }
   EXPECT_EQ(cache.count(Counter::kBlocksExported), 0U);
   EXPECT_EQ(cache.count(Counter::kStoppedNotCacheable), 1U);
   while (!identity.known())
     std::this_thread::yield();
-  engine.step(0, 7);
+  removed ? engine.empty(0) : static_cast<void>(engine.step(0, 7));
   const bool windowed = model.shape.window > 0;
   EXPECT_EQ(cache.count(Counter::kBlocksExported), windowed ? 0U : options.exact ? 8U : 9U);
   // The next request for it: a window's rows that were passed are computed once more, and stored.
@@ -195,6 +197,7 @@ TEST(ConnectorLate, RowsAreStoredWhenTheWeightsBecomeKnown) {
   options.params = one_thread_params(2048, 2, true);
   options.params.n_ubatch = 64;
   expect_stored_late(TestModel(dense_model()), options, uint64_t{64} << 20);
+  expect_stored_late(TestModel(dense_model()), options, uint64_t{64} << 20, true);
   expect_stored_late(TestModel(window_model(48)), options, uint64_t{64} << 20);
   options.exact = true;
   expect_stored_late(TestModel(dense_model()), options, uint64_t{64} << 20);

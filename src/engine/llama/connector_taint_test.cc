@@ -162,6 +162,21 @@ TEST_F(ConnectorTaint, AWholeCopyIsKnownLikeItsSource) {
   EXPECT_EQ(exported(), before + 8);
 }
 
+TEST_F(ConnectorTaint, ACopyIsOfTheSameRequest) {
+  TestEngine::Request salted;
+  salted.salt = "s";
+  engine_.ask(0, prompt_, salted);
+  engine_.connector->copy(0, 1, -1, -1);
+  const uint64_t before = exported();
+  go_on(1, 100, 60, 2);
+  EXPECT_EQ(exported(), before + 4) << "stored under the request's salt";
+  const auto longer = join(join(prompt_, random_tokens(2, 60)), random_tokens(3, 5));
+  engine_.ask(2, longer);
+  EXPECT_EQ(engine_.last_restored(), 0);
+  engine_.ask(3, longer, salted);
+  EXPECT_EQ(engine_.last_restored(), 160);
+}
+
 TEST_F(ConnectorTaint, ACopyOfAHeadIsKnown) {
   engine_.ask(0, prompt_);
   engine_.connector->copy(0, 1, 0, 50);
