@@ -1,5 +1,5 @@
 // How quickly blocks come back from memory, and how much memory holding them takes.
-#include <cmath>
+#include <algorithm>
 
 #include "bench/agents_compare.h"
 #include "bench/cases.h"
@@ -57,7 +57,7 @@ std::string mebibytes(double bytes) {
 
 // One engine slot and two prompts that take it from one another: each comes back from the store every time.
 Status run_restore(Stage& stage) {
-  const uint32_t rounds = stage.quick ? 4 : 8;
+  const uint32_t rounds = stage.quick ? 4 : 11;
   stage.progress.begin("restoring from memory", rounds + 2);
   Result<std::unique_ptr<Server>> server =
       stage.fleet.start({Side::kRhizome, stage.model(), server_arguments(stage.threads(), 1, 4096), {}});
@@ -85,6 +85,8 @@ Status run_restore(Stage& stage) {
                        "1,024 words, one engine slot; median of " + std::to_string(rounds) + " restores");
   stage.report.row("bytes of one restore", "-", with_commas(static_cast<uint64_t>(bytes_last)));
   stage.report.row("restored", "-", fixed(rate, 2) + " GB/s");
+  const auto [slowest, fastest] = std::minmax_element(gigabytes_per_s.begin(), gigabytes_per_s.end());
+  stage.report.row("slowest, fastest", "-", fixed(*slowest, 2) + "-" + fixed(*fastest, 2));
   stage.report.figure("restore_gb_per_s", rate);
   return {};
 }
