@@ -137,8 +137,8 @@ void Connector::divide(int32_t seq, int32_t begin, int32_t end, int by) {
 int32_t Connector::position_min(int32_t seq) {
   MutexLock lock(mutex_);
   const int32_t position = engine_.api.memory_seq_pos_min(engine_.memory, seq);
-  // Rows that the caller was told it has, but that are held or lost, are rows from position 0.
-  if (position >= 0 || !sequences_.contains(seq)) return position;
+  // Rows that the caller was told it has, but that are held, lost or parked, are rows from position 0.
+  if (!sequences_.contains(seq) || (position >= 0 && sequences_.at(seq).parked == 0)) return position;
   return sequences_.at(seq).accepted() > 0 ? 0 : position;
 }
 
@@ -155,6 +155,7 @@ void Connector::replaced(int32_t seq) {
     if (seq < 0 || static_cast<int32_t>(other) == seq) {
       publish(static_cast<int32_t>(other));
       taint(static_cast<int32_t>(other));
+      sequences_.at(other).replaced = true;
     }
   }
 }
@@ -213,14 +214,15 @@ void Connector::taint(int32_t seq) {
   if (sequences_.taint(seq)) engine_.counters.add(Counter::kSequencesTainted);
 }
 
-// What is known of the rows ends here, so what can be stored is stored; and rows that were lost are there again.
+// What is known of the rows ends here, so what can be stored is stored; and rows that were lost or parked are there
+// again.
 void Connector::prepare_for_change(int32_t seq) {
   if (revive(seq)) publish(seq);
 }
 
 void Connector::publish(int32_t seq) {
   Sequence& sequence = sequences_.at(seq);
-  if (sequence.tainted || sequence.lost || sequence.bypass) return;
+  if (sequence.tainted || sequence.lost || sequence.bypass || sequence.parked > 0) return;
   const uint32_t rows = exact() ? sequence.exact_rows : sequence.rows();
   if (rows / engine_.facts.block_tokens <= sequence.published_rows / engine_.facts.block_tokens) return;
   const KeyspaceId keyspace = variants_.keyspace(sequence.variant);
@@ -241,8 +243,10 @@ void Connector::recover() {
     sequences_.lose(seq);
 }
 
-// Computes a lost sequence's rows again. False: they could not be, and the sequence is unknown now.
+// Brings a parked sequence's rows back, or computes a lost one's again. False: they could not be, and the sequence is
+// unknown now.
 bool Connector::revive(int32_t seq) {
+  if (sequences_.at(seq).parked > 0) return revive_parked(seq);
   return !sequences_.at(seq).lost || rebuild(seq);
 }
 

@@ -6,8 +6,8 @@
 // what the llama.h function of the same name does.
 //
 // A sequence's rows are, at any time, one of: known (the shadow says which tokens they are), tainted (unknown, left
-// alone until emptied), or lost (the engine's cache had to be cleared: the tokens are known, the rows are computed
-// again before the sequence's next batch).
+// alone until emptied), lost (the engine's cache had to be cleared: the tokens are known, the rows are computed
+// again before the sequence's next batch), or parked (known, and the first of them only in the store).
 //
 // Thread-safety: every entry may be called from any thread; one lock guards a connector. As in llama.cpp itself, one
 // context must not be used by two threads at once for the result to make sense.
@@ -36,6 +36,9 @@ namespace rhizome {
 struct ConnectorOptions {
   bool restore = true;  // false: computes everything, still stores
   std::string tenant;
+  // Of the store's memory. Idle sequences are parked only if it could hold all that the engine's cache can, twice: in
+  // a smaller one their blocks would be evicted before they are wanted.
+  uint64_t store_bytes = UINT64_MAX;
 };
 
 class Connector {
@@ -64,9 +67,15 @@ class Connector {
   // when rows were not the request's own and were removed. Or one of the two codes above.
   int32_t restore(int32_t seq, std::span<const Token> prompt, int32_t have, std::string_view salt, uint32_t flags);
 
-  // Whether a sequence that no request uses may be emptied before a request with this prompt: its rows would slow
-  // down the attention of all others, the prompt has no use for them, and what can be stored of them is stored.
-  bool may_be_emptied(int32_t seq, std::span<const Token> prompt);
+  // Before it asks for a request, a caller names the sequences that no request uses, and how many tokens it has of
+  // each: everybody's attention passes over their rows. When the request has taken what it shares with them, or needs
+  // their cells, those rows that are stored leave the engine's cache (the sequence is parked); they come back when it
+  // is used again. Returns how many tokens the caller may go on believing in: `have`, or 0: it should empty the
+  // sequence now.
+  int32_t set_idle(int32_t seq, int32_t have);
+
+  // The caller reads the engine's rows of a sequence (all of them: a negative number) after this call.
+  void before_read(int32_t seq);
 
   // llama_decode.
   int32_t decode(const llama_batch& batch);
@@ -102,6 +111,16 @@ class Connector {
   Connector(const LlamaApi& api, llama_context* context, ContextFacts facts, const ModelIdentity& model, Client& client,
             Counters& counters, const ConnectorOptions& options);
 
+  struct Request {
+    int32_t seq;
+    std::span<const Token> prompt;
+    uint32_t have;
+    std::string salt;
+    VariantId variant;
+    bool bypass;
+    uint32_t flags;
+  };
+
   // connector.cc
   void forget(int32_t seq) REQUIRES(mutex_);
   void drop_rows(int32_t seq, uint32_t from) REQUIRES(mutex_);
@@ -112,16 +131,14 @@ class Connector {
   bool revive(int32_t seq) REQUIRES(mutex_);
   bool rebuild(int32_t seq) REQUIRES(mutex_);
 
+  // connector_park.cc
+  bool may_leave(int32_t seq) REQUIRES(mutex_);
+  bool park_idle(int32_t asking) REQUIRES(mutex_);
+  Transfer::Outcome unpark(int32_t seq, uint32_t rows_in_all, bool what_fits) REQUIRES(mutex_);
+  bool revive_parked(int32_t seq) REQUIRES(mutex_);
+  bool use_parked(const Request& request, uint32_t& own) REQUIRES(mutex_);
+
   // connector_restore.cc
-  struct Request {
-    int32_t seq;
-    std::span<const Token> prompt;
-    uint32_t have;
-    std::string salt;
-    VariantId variant;
-    bool bypass;
-    uint32_t flags;
-  };
   bool foreign(const Request& request) const REQUIRES(mutex_);
   bool continues(const Request& request) const REQUIRES(mutex_);
   std::span<const Token> restorable(const Request& request) const;
@@ -165,6 +182,7 @@ class Connector {
   Variants variants_ GUARDED_BY(mutex_);
   SingleFlight flight_ GUARDED_BY(mutex_);
   Outputs outputs_ GUARDED_BY(mutex_);
+  bool salted_ GUARDED_BY(mutex_) = false;                    // some request had a salt
   bool embeddings_ GUARDED_BY(mutex_) = false;                // every row has an output: no batch may be cut
   Reason stopped_ GUARDED_BY(mutex_) = Reason::kNeverStored;  // of the look-up under way
   // Of the batch under way; members so that their memory is used again.

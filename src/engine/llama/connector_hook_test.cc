@@ -100,7 +100,7 @@ TEST_F(ConnectorHook, UnknownRowsOfAnotherSaltAreNotKeptEither) {
     engine_.connector->replaced(0);
     const bool own = salt == std::string_view("a");
     const int32_t answer = engine_.connector->restore(0, join(prompt_, prompt_), 100, salt, 0);
-    EXPECT_EQ(answer, own ? 100 : 0);
+    EXPECT_EQ(answer, own ? 96 : 0) << "what is stored under the salt, never what came from outside";
     EXPECT_TRUE(engine_.has_rows(0, answer));
     engine_.empty(0);
   }

@@ -94,6 +94,13 @@ class ConnectorRandom : public testing::TestWithParam<Kind> {
     slot = Slot{};
   }
 
+  void set_idle(Slot& slot) {
+    const auto have = static_cast<int32_t>(slot.rows.size());
+    const int32_t now = engine_.connector->set_idle(static_cast<int32_t>(&slot - slots_.data()), have);
+    ASSERT_TRUE(now == have || (now == 0 && GetParam().windowed)) << now << " of " << have;
+    if (now < have) empty(slot);
+  }
+
   bool empty_idle_slots() {
     bool any = false;
     for (Slot& slot : slots_) {
@@ -219,12 +226,12 @@ TEST_P(ConnectorRandom, AnswersAreThoseOfABareEngine) {
   for (int step = 0; step < 400 && !HasFatalFailure(); ++step) {
     SCOPED_TRACE("seed " + std::to_string(seed_) + " step " + std::to_string(step));
     Slot& slot = slots_[below(kSlots)];
-    switch (below(12)) {
+    switch (below(13)) {
       case 0:
         empty(slot);  // also in the middle of a prompt: the client is gone
         break;
       case 1:
-        failing_ = static_cast<int>(1 + below(3));
+        failing_ = static_cast<int>(1 + below(2));
         break;
       case 2:
         if (below(8) == 0) {
@@ -241,8 +248,12 @@ TEST_P(ConnectorRandom, AnswersAreThoseOfABareEngine) {
         }
         break;
       case 4:
+        for (Slot& each : slots_)
+          if (each.prompt.empty()) set_idle(each);
+        break;
       case 5:
       case 6:
+      case 7:
         if (slot.prompt.empty()) begin_request(slot);
         break;
       default:
@@ -253,6 +264,7 @@ TEST_P(ConnectorRandom, AnswersAreThoseOfABareEngine) {
   EXPECT_GT(cache_.count(Counter::kTokensRestoredSlab), 0U);
   EXPECT_GT(cache_.count(Counter::kEvictions), 0U);
   EXPECT_GT(cache_.count(Counter::kImportsFailed), 0U);
+  EXPECT_EQ(cache_.count(Counter::kSequencesParked) > 0, GetParam().unified && GetParam().hook && !GetParam().windowed);
   EXPECT_EQ(cache_.count(Counter::kMemoryPinned), 0U);
 }
 

@@ -20,6 +20,7 @@ int32_t Connector::restore(int32_t seq, std::span<const Token> prompt, int32_t h
   const HookTime time(engine_, Counter::kHookTime);
   const bool bypass = (flags & kBypass) != 0;
   if (!sequences_.contains(seq) || have < 0) return have;
+  salted_ = salted_ || !salt.empty();
   if (!bypass && prompt.size() <= static_cast<size_t>(have)) return have;
   Request request{seq, prompt, static_cast<uint32_t>(have), std::string(salt), kNoVariant, bypass, flags};
   if (!bypass) request.variant = variants_.now(request.salt);
@@ -29,31 +30,20 @@ int32_t Connector::restore(int32_t seq, std::span<const Token> prompt, int32_t h
     log_debug("sequence {}: prompt of {} waits for another one", seq, prompt.size());
     return kAskAgain;
   }
-  if (!settle(request)) return static_cast<int32_t>(request.have);
-  return answer(request);
-}
-
-bool Connector::may_be_emptied(int32_t seq, std::span<const Token> prompt) {
-  MutexLock lock(mutex_);
-  // With a stream for each sequence nobody else's attention passes over its rows.
-  if (!engine_.facts.plan.unified || !options_.restore || !sequences_.contains(seq)) return false;
-  const Sequence& sequence = sequences_.at(seq);
-  if (sequence.tainted || sequence.lost || sequence.bypass) return false;
-  const uint32_t block = engine_.facts.block_tokens;
-  const bool donates = engine_.facts.shape.window == 0 && common_prefix(sequence.tokens, prompt) >= block;
-  if (donates) return false;
-  publish(seq);
-  if (sequence.published_rows / block < sequence.rows() / block) return false;
-  // What was stored once may have been evicted since.
-  const KeyspaceId keyspace = variants_.keyspace(sequence.variant);
-  return keyspace != KeyspaceId{} && engine_.client.peek(keyspace, sequence.tokens) / block == sequence.rows() / block;
+  int32_t held = kNoCells;
+  do {
+    held = settle(request) ? answer(request) : static_cast<int32_t>(request.have);
+  } while (park_idle(seq) && held == kNoCells);
+  return held;
 }
 
 // Whether the rows of the sequence were made for a request with other wishes.
 bool Connector::foreign(const Request& request) const {
   const Sequence& sequence = sequences_.at(request.seq);
   const bool occupied = sequence.tainted || sequence.accepted() > 0;
-  return occupied && (sequence.salt != request.salt || sequence.bypass != request.bypass);
+  // Rows that came from outside may have been saved under any salt, if there are salts.
+  const bool anybodys = sequence.replaced && salted_;
+  return occupied && (sequence.salt != request.salt || sequence.bypass != request.bypass || anybodys);
 }
 
 // The chunk of a prompt that goes on as it was answered before.
@@ -157,8 +147,11 @@ int32_t Connector::answer(const Request& request) {
     flight_.claim(seq);
     return static_cast<int32_t>(request.have);
   }
-  const uint32_t own = options_.restore ? usable_rows(request) : 0;
-  const uint32_t kept = std::min(request.have, own);
+  uint32_t own = options_.restore ? usable_rows(request) : 0;
+  const uint32_t parked = sequence.parked;
+  if (parked > 0 && !use_parked(request, own)) return kNoCells;
+  const uint32_t back = std::min(parked, own);
+  const uint32_t kept = std::max(std::min(request.have, own), back) - back;
   drop_rows(seq, own);
   sequence.unstorable = sequence.unstorable && own > 0;
   sequence.variant = request.variant;
@@ -190,7 +183,7 @@ uint32_t Connector::live_tokens(int32_t seq, std::span<const Token> prompt, Vari
   for (uint32_t other = 0; other < sequences_.count(); ++other) {
     const Sequence& sequence = sequences_.at(other);
     if (static_cast<int32_t>(other) == seq || sequence.tainted || sequence.lost || sequence.bypass ||
-        sequence.variant != variant) {
+        sequence.parked > 0 || sequence.variant != variant) {
       continue;
     }
     const uint32_t common = common_prefix(sequence.tokens, prompt);

@@ -177,6 +177,26 @@ TEST(ConnectorRestoreLengths, OneTokenIsAlwaysLeftToCompute) {
   }
 }
 
+// More than what is moved in one piece.
+TEST(ConnectorRestoreLengths, ManyPieces) {
+  for (const bool windowed : {false, true}) {
+    SCOPED_TRACE(windowed);
+    const TestModel model(windowed ? window_model(kWindow) : dense_model());
+    TestCache cache;
+    TestEngineOptions options;
+    options.params = one_thread_params(5120, 1, true);
+    const auto prompt = random_tokens(1, 5000);
+    const Logits cold = TestEngine(model, cache, options).ask(0, prompt);
+    ASSERT_GT(cache.count(Counter::kBytesExported), uint64_t{2} << 20);
+    TestEngine engine(model, cache, options);
+    const Logits warm = engine.ask(0, prompt);
+    EXPECT_EQ(engine.last_restored(), 4992);
+    EXPECT_EQ(cache.count(Counter::kImportsFailed), 0U);
+    EXPECT_LE(greatest_difference(warm, cold), kOrderNoise);
+    EXPECT_EQ(best_token(warm), best_token(cold));
+  }
+}
+
 TEST(ConnectorRestoreLengths, BlocksMayBeLarger) {
   const TestModel model(dense_model());
   for (const uint32_t block : {32U, 64U, 128U, 256U}) {

@@ -81,6 +81,23 @@ TEST_F(ConnectorTaint, RowsThatSomebodyElseRestored) {
       100);
 }
 
+// Whose rows they are is not known: where nobody uses salts they are the caller's affair, as without Rhizome.
+TEST_F(ConnectorTaint, RowsFromOutsideAreNotReusedWhereThereAreSalts) {
+  for (const bool salts : {false, true}) {
+    SCOPED_TRACE(salts);
+    engine_.ask(0, prompt_);
+    engine_.connector->replaced(0);
+    TestEngine::Request salted;
+    salted.salt = salts ? "s" : "";
+    engine_.ask(1, random_tokens(8, 20), salted);
+    const auto longer = join(prompt_, random_tokens(9, 10));
+    const auto have = static_cast<int32_t>(prompt_.size());
+    EXPECT_EQ(engine_.connector->restore(0, longer, have, "", Connector::kWhatFits) == have, !salts);
+    engine_.empty(0);
+    engine_.empty(1);
+  }
+}
+
 TEST_F(ConnectorTaint, APartOfAnotherSequenceIsCopiedIn) {
   expect_taints(
       [this] {

@@ -61,8 +61,14 @@ static_assert(LLAMA_STATE_SEQ_VERSION == kLlamaStateSeqVersion,
   F(memory_seq_div)                        \
   F(memory_seq_pos_min)                    \
   F(memory_seq_pos_max)                    \
+  F(state_get_size)                        \
+  F(state_get_data)                        \
   F(state_set_data)                        \
+  F(state_save_file)                       \
   F(state_load_file)                       \
+  F(state_seq_get_size)                    \
+  F(state_seq_get_data)                    \
+  F(state_seq_save_file)                   \
   F(state_seq_get_size_ext)                \
   F(state_seq_get_data_ext)                \
   F(state_seq_set_data)                    \

@@ -27,7 +27,7 @@ void SequenceTable::append(int64_t seq, std::span<const Token> tokens) {
 void SequenceTable::share(int64_t from, int64_t to, uint32_t end) {
   Sequence& source = at(from);
   Sequence& target = at(to);
-  RHIZOME_CHECK(from != to && end <= source.rows());
+  RHIZOME_CHECK(from != to && end <= source.rows() && source.parked == 0);
   for (uint32_t row = target.rows(); row < end; ++row) {
     ++cell_rows_[source.cells[row]];
     target.tokens.push_back(source.tokens[row]);
@@ -35,14 +35,17 @@ void SequenceTable::share(int64_t from, int64_t to, uint32_t end) {
   }
 }
 
+void SequenceTable::drop_cell(uint32_t cell) {
+  if (cell == kNoCell) return;
+  RHIZOME_CHECK(cell_rows_[cell] > 0);
+  if (--cell_rows_[cell] > 0) return;
+  cells_free_.push_back(cell);
+  --cells_used_;
+}
+
 void SequenceTable::drop_cells(Sequence& sequence, uint32_t from) {
-  for (size_t row = from; row < sequence.cells.size(); ++row) {
-    const uint32_t cell = sequence.cells[row];
-    RHIZOME_CHECK(cell_rows_[cell] > 0);
-    if (--cell_rows_[cell] > 0) continue;
-    cells_free_.push_back(cell);
-    --cells_used_;
-  }
+  for (size_t row = from; row < sequence.cells.size(); ++row)
+    drop_cell(sequence.cells[row]);
   sequence.cells.resize(std::min<size_t>(sequence.cells.size(), from));
 }
 
@@ -55,11 +58,53 @@ void SequenceTable::truncate(int64_t seq, uint32_t rows) {
   if (sequence.exact_rows > rows) sequence.exact_rows = rows / kExactUnit * kExactUnit;
   sequence.published_rows = std::min(sequence.published_rows, rows);
   sequence.tail_rows = std::min(sequence.tail_rows, rows);
+  sequence.parked = std::min(sequence.parked, rows);
+}
+
+void SequenceTable::park(int64_t seq, uint32_t rows) {
+  Sequence& sequence = at(seq);
+  RHIZOME_CHECK(rows <= sequence.rows() && rows <= sequence.published_rows && sequence.held.empty());
+  for (uint32_t row = sequence.parked; row < rows; ++row)
+    drop_cell(std::exchange(sequence.cells[row], kNoCell));
+  sequence.parked = rows;
+}
+
+SequenceTable::Tail SequenceTable::take_tail(int64_t seq) {
+  Sequence& sequence = at(seq);
+  Tail tail;
+  tail.tokens.assign(sequence.tokens.begin() + sequence.parked, sequence.tokens.end());
+  tail.cells.assign(sequence.cells.begin() + sequence.parked, sequence.cells.end());
+  sequence.cells.clear();  // moved, not dropped
+  sequence.tokens.clear();
+  sequence.published_rows = 0;
+  sequence.parked = 0;
+  return tail;
+}
+
+void SequenceTable::put_tail(int64_t seq, const Tail& tail) {
+  Sequence& sequence = at(seq);
+  sequence.tokens.insert(sequence.tokens.end(), tail.tokens.begin(), tail.tokens.end());
+  sequence.cells.insert(sequence.cells.end(), tail.cells.begin(), tail.cells.end());
+}
+
+void SequenceTable::put_parked(int64_t seq, std::span<const Token> parked, const Tail& tail) {
+  Sequence& sequence = at(seq);
+  RHIZOME_CHECK(sequence.rows() == 0);
+  sequence.tokens.assign(parked.begin(), parked.end());
+  sequence.cells.assign(parked.size(), kNoCell);
+  sequence.parked = static_cast<uint32_t>(parked.size());
+  put_tail(seq, tail);
+}
+
+void SequenceTable::drop_tail(const Tail& tail) {
+  for (const uint32_t cell : tail.cells)
+    drop_cell(cell);
 }
 
 void SequenceTable::lose(int64_t seq) {
   Sequence& sequence = at(seq);
   drop_cells(sequence, 0);
+  sequence.parked = 0;
   sequence.lost = !sequence.tainted && sequence.accepted() > 0;
 }
 
@@ -67,6 +112,7 @@ void SequenceTable::empty(int64_t seq) {
   truncate(seq, 0);
   Sequence& sequence = at(seq);
   sequence.tainted = false;
+  sequence.replaced = false;
   sequence.unstorable = false;
   sequence.lost = false;
   sequence.ahead = false;

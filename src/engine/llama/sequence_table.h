@@ -4,6 +4,9 @@
 // A sequence is *tainted* when its rows became unknown (shifted, restored by somebody else, embeddings,
 // shared between sequences in a way that is not followed): it is left alone until it is emptied.
 //
+// A sequence is *parked* when its first rows, whole blocks of them, are only in the store: they left the engine's
+// cache while no request used the sequence. The rows behind them are still there.
+//
 // Thread-safety: none; the connector's lock guards it.
 #pragma once
 
@@ -34,8 +37,11 @@ struct Sequence {
   uint32_t published_rows = 0;     // the first rows whose blocks have been stored, or were found stored
   VariantId variant = kNoVariant;  // of the rows; meaningful while there are any
   bool tainted = false;
+  bool replaced = false;    // tainted: somebody else wrote the rows, for whom is not known
   bool unstorable = false;  // a window may have passed rows before their keyspace was known
   bool lost = false;        // the engine's rows are gone; `tokens` says what they were
+  bool idle = false;        // the caller says so, before it asks for another sequence
+  uint32_t parked = 0;      // the first rows, which only the store has
 
   // The request that uses the sequence.
   std::string salt;
@@ -69,6 +75,20 @@ class SequenceTable {
   void truncate(int64_t seq, uint32_t rows);
   // The engine's rows are gone; the tokens are kept to compute them again.
   void lose(int64_t seq);
+  // The first `rows` rows are in the store only from now on.
+  void park(int64_t seq, uint32_t rows);
+  // The rows of a parked sequence that the engine has, without a place while the ones before them come back.
+  struct Tail {
+    std::vector<Token> tokens;
+    std::vector<uint32_t> cells;
+  };
+  // Leaves the sequence without rows.
+  Tail take_tail(int64_t seq);
+  // Behind the rows that are there.
+  void put_tail(int64_t seq, const Tail& tail);
+  // Behind `parked` rows that are in the store only; the sequence must have no rows.
+  void put_parked(int64_t seq, std::span<const Token> parked, const Tail& tail);
+  void drop_tail(const Tail& tail);
   // No rows, and none unknown. The request that uses the sequence stays: a server empties a sequence after it has
   // told whose prompt comes next.
   void empty(int64_t seq);
@@ -81,6 +101,9 @@ class SequenceTable {
   uint32_t cells_used() const { return cells_used_; }
 
  private:
+  static constexpr uint32_t kNoCell = UINT32_MAX;  // of a parked row
+
+  void drop_cell(uint32_t cell);
   void drop_cells(Sequence& sequence, uint32_t from);
 
   std::vector<Sequence> sequences_;

@@ -30,6 +30,7 @@ std::unique_ptr<Connector> attach(const LlamaApi& api, llama_context* context, c
   ConnectorOptions connector_options;
   connector_options.restore = options.restore;
   connector_options.tenant = options.tenant;
+  connector_options.store_bytes = options.store_bytes;
   auto connector = Connector::attach(api, context, plan, identity, *cache.client, *cache.counters, connector_options);
   RHIZOME_CHECK(connector);
   return std::move(*connector);

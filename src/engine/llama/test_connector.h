@@ -57,6 +57,7 @@ struct TestEngineOptions {
   bool exact = false;
   bool restore = true;
   std::string tenant;
+  uint64_t store_bytes = UINT64_MAX;
 };
 
 class TestEngine {

@@ -222,14 +222,17 @@ Transfer::Outcome Transfer::import_unified(int64_t seq, std::span<const Token> p
     if (api.state_seq_set_data_ext(engine_.context, bytes, blob_.size(), scratch, 0) != blob_.size()) {
       return Outcome::kBroken;
     }
+    // A window has rows of the last piece only, and the engine names the position that all of its caches have.
+    const bool whole = engine_.facts.shape.window == 0 || end_row == blocks.end * block_tokens_;
+    const llama_pos last = api.memory_seq_pos_max(engine_.memory, scratch);
+    if (whole && last != static_cast<llama_pos>(end_row) - 1) return Outcome::kBroken;
     const uint32_t from = std::max(begin_row, sequences_.at(seq).rows());
     api.memory_seq_cp(engine_.memory, scratch, id, static_cast<llama_pos>(from), static_cast<llama_pos>(end_row));
     api.memory_seq_rm(engine_.memory, scratch, -1, -1);
     sequences_.append(seq, prompt.subspan(from, end_row - from));
     engine_.counters.add(Counter::kBytesRestored, blob_.size());
   }
-  const auto rows = static_cast<llama_pos>(sequences_.at(seq).rows());
-  return api.memory_seq_pos_max(engine_.memory, id) == rows - 1 ? Outcome::kDone : Outcome::kBroken;
+  return Outcome::kDone;
 }
 
 Transfer::Outcome Transfer::import_stream(int64_t seq, std::span<const Token> prompt, uint32_t blocks_count) {

@@ -128,7 +128,7 @@ llama_context* Session::make_context(llama_model* model, const llama_context_par
   llama_context* context = api_.init_from_model(model, plan.params);
   if (context == nullptr) return pass_through(model, params, "the context could not be made with a sequence more");
   auto connector = Connector::attach(api_, context, plan, *identity, *client_, *counters_,
-                                     ConnectorOptions{settings_.restore, settings_.tenant});
+                                     ConnectorOptions{settings_.restore, settings_.tenant, settings_.memory_bytes});
   if (!connector) {
     api_.free(context);
     return pass_through(model, params, connector.error().reason);

@@ -36,6 +36,13 @@ Connector* connector_of(Key key) {
   return session == nullptr ? nullptr : session->connector_of(key);
 }
 
+void before_read(const llama_context* context, llama_seq_id seq) {
+  Connector* connector = connector_of(context);
+  if (connector == nullptr) return;
+  const Inside guard;
+  connector->before_read(seq);
+}
+
 Session* session_outside() {
   return inside > 0 ? nullptr : Session::get();
 }
@@ -218,6 +225,51 @@ llama_pos llama_memory_seq_pos_max(llama_memory_t mem, llama_seq_id seq_id) {
   return next_llama_api().memory_seq_pos_max(mem, seq_id);
 }
 
+// ---- states that the program itself reads
+
+size_t llama_state_get_size(llama_context* ctx) {
+  before_read(ctx, -1);
+  return next_llama_api().state_get_size(ctx);
+}
+
+size_t llama_state_get_data(llama_context* ctx, uint8_t* dst, size_t size) {
+  before_read(ctx, -1);
+  return next_llama_api().state_get_data(ctx, dst, size);
+}
+
+bool llama_state_save_file(llama_context* ctx, const char* path_session, const llama_token* tokens,
+                           size_t n_token_count) {
+  before_read(ctx, -1);
+  return next_llama_api().state_save_file(ctx, path_session, tokens, n_token_count);
+}
+
+size_t llama_state_seq_get_size(llama_context* ctx, llama_seq_id seq_id) {
+  before_read(ctx, seq_id);
+  return next_llama_api().state_seq_get_size(ctx, seq_id);
+}
+
+size_t llama_state_seq_get_size_ext(llama_context* ctx, llama_seq_id seq_id, llama_state_seq_flags flags) {
+  before_read(ctx, seq_id);
+  return next_llama_api().state_seq_get_size_ext(ctx, seq_id, flags);
+}
+
+size_t llama_state_seq_get_data(llama_context* ctx, uint8_t* dst, size_t size, llama_seq_id seq_id) {
+  before_read(ctx, seq_id);
+  return next_llama_api().state_seq_get_data(ctx, dst, size, seq_id);
+}
+
+size_t llama_state_seq_get_data_ext(llama_context* ctx, uint8_t* dst, size_t size, llama_seq_id seq_id,
+                                    llama_state_seq_flags flags) {
+  before_read(ctx, seq_id);
+  return next_llama_api().state_seq_get_data_ext(ctx, dst, size, seq_id, flags);
+}
+
+size_t llama_state_seq_save_file(llama_context* ctx, const char* filepath, llama_seq_id seq_id,
+                                 const llama_token* tokens, size_t n_token_count) {
+  before_read(ctx, seq_id);
+  return next_llama_api().state_seq_save_file(ctx, filepath, seq_id, tokens, n_token_count);
+}
+
 // ---- states that the program itself restores: what is in them is not followed
 
 size_t llama_state_set_data(llama_context* ctx, const uint8_t* src, size_t size) {
@@ -264,11 +316,11 @@ int32_t llama_decode(llama_context* ctx, llama_batch batch) {
 int32_t rhizome_restore_v1(llama_context* ctx, llama_seq_id seq, const llama_token* prompt, int32_t n_prompt,
                            int32_t n_have, const char* cache_salt, uint32_t flags) {
   Connector* connector = connector_of<const llama_context*>(ctx);
-  if (connector == nullptr || prompt == nullptr || n_prompt < 0) return n_have;
+  constexpr uint32_t kIdle = 8;  // no request uses the slot while another one is served: may its rows go?
   const Inside guard;
+  if (connector != nullptr && (flags & kIdle) != 0) return connector->set_idle(seq, n_have);
+  if (connector == nullptr || prompt == nullptr || n_prompt < 0) return n_have;
   const std::span tokens(reinterpret_cast<const rhizome::Token*>(prompt), static_cast<size_t>(n_prompt));
-  constexpr uint32_t kIdle = 8;  // the slot has no request, another one gets this prompt: may its rows go?
-  if ((flags & kIdle) != 0) return connector->may_be_emptied(seq, tokens) ? 0 : n_have;
   return connector->restore(seq, tokens, n_have, cache_salt == nullptr ? "" : cache_salt, flags);
 }
 
