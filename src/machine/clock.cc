@@ -26,8 +26,8 @@ class RealClock final : public Clock {
 
 Clock& real_clock() {
   // Never destroyed: threads that still run while the process ends may ask for the time.
-  static RealClock* const clock = new RealClock;
-  return *clock;
+  static RealClock* const kClock = new RealClock;
+  return *kClock;
 }
 
 uint64_t monotonic_now_ns() {

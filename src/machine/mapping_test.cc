@@ -41,10 +41,11 @@ TEST(Mapping, RefusesNothingAndTooMuch) {
 }
 
 TEST(Mapping, MovesAndEndsEmpty) {
-  Mapping first = Mapping::anonymous(4096).value();
-  std::byte* const address = first.bytes().data();
-  Mapping second = std::move(first);
-  EXPECT_TRUE(first.bytes().empty());
+  Result<Mapping> first = Mapping::anonymous(4096);
+  ASSERT_TRUE(first) << first.error().reason;
+  std::byte* const address = first->bytes().data();
+  Mapping second = std::move(*first);
+  EXPECT_TRUE(first->bytes().empty());
   EXPECT_EQ(second.bytes().data(), address);
   second = Mapping::anonymous(8192).value();
   EXPECT_EQ(second.bytes().size(), 8192u);

@@ -30,7 +30,7 @@ Result<Thread> start_thread(std::string_view name, std::function<void(std::stop_
   const sigset_t blocked = signals_of_others();
   sigset_t before;
   ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
-  Result<Thread> started = fail(Code::kResourceExhausted, "the system has no thread to give");
+  Result<Thread> started = Thread();
   try {
     std::string short_name(name.substr(0, kNameBytesMax));
     started = Thread(std::jthread([short_name = std::move(short_name), run = std::move(run)](std::stop_token stop) {
@@ -38,14 +38,15 @@ Result<Thread> start_thread(std::string_view name, std::function<void(std::stop_
       run(std::move(stop));
     }));
   } catch (const std::exception&) {
-    // std::system_error or std::bad_alloc; the value above says it.
+    // std::system_error or std::bad_alloc.
+    started = fail(Code::kResourceExhausted, "the system has no thread to give");
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;
 }
 
 Result<Thread> start_thread(std::string_view name, std::function<void()> run) {
-  return start_thread(name, [run = std::move(run)](std::stop_token) { run(); });
+  return start_thread(name, [run = std::move(run)](const std::stop_token&) { run(); });
 }
 
 }  // namespace rhizome

@@ -27,7 +27,7 @@ TEST(Thread, RunsUnderItsName) {
 TEST(Thread, IsAskedToStopAndJoinedByDestruction) {
   std::atomic<bool> ended{false};
   {
-    const Thread thread = start_thread("loop", [&ended](std::stop_token stop) {
+    const Thread thread = start_thread("loop", [&ended](const std::stop_token& stop) {
                             while (!stop.stop_requested())
                               std::this_thread::yield();
                             ended = true;

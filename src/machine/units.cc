@@ -1,7 +1,5 @@
 #include "machine/units.h"
 
-#include <array>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <span>
@@ -105,14 +103,9 @@ std::string format(uint64_t value, std::span<const Unit> units_descending) {
       tenths = 0;
       ++whole;
     }
-    std::array<char, 48> text{};
-    if (tenths == 0) {
-      std::snprintf(text.data(), text.size(), "%llu%s", static_cast<unsigned long long>(whole), unit.name.data());
-    } else {
-      std::snprintf(text.data(), text.size(), "%llu.%llu%s", static_cast<unsigned long long>(whole),
-                    static_cast<unsigned long long>(tenths), unit.name.data());
-    }
-    return text.data();
+    std::string text = std::to_string(whole);
+    if (tenths != 0) text.append(".").append(std::to_string(tenths));
+    return text.append(unit.name);
   }
   return {};
 }
