@@ -29,8 +29,8 @@ struct Registry {
 };
 
 Registry& registry() {
-  static Registry* const registry = new Registry;
-  return *registry;
+  static Registry* const kRegistry = new Registry;
+  return *kRegistry;
 }
 
 }  // namespace

@@ -22,14 +22,14 @@ std::atomic<LogLevel> level_now{LogLevel::kInfo};
 // A logger of its own, not from spdlog's registry: the program that this is loaded into may use
 // spdlog too. Never destroyed, since threads may log while the process ends.
 spdlog::logger& logger() {
-  static spdlog::logger* const made = [] {
+  static spdlog::logger* const kLogger = [] {
     auto* const logger = new spdlog::logger("rhizome", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     logger->set_level(spdlog::level::trace);
     logger->flush_on(spdlog::level::trace);
     logger->set_pattern("%v");
     return logger;
   }();
-  return *made;
+  return *kLogger;
 }
 
 std::string_view head_of(LogLevel level) {
@@ -53,8 +53,8 @@ struct Keys {
 };
 
 Keys& keys() {
-  static Keys* const keys = new Keys;
-  return *keys;
+  static Keys* const kKeys = new Keys;
+  return *kKeys;
 }
 
 }  // namespace
@@ -79,6 +79,7 @@ void log_formatted(LogLevel level, fmt::string_view format, fmt::format_args arg
     logger().log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
   } catch (...) {
     // No memory for a line of text: what the program does matters more than what it says.
+    return;
   }
 }
 
