@@ -58,7 +58,7 @@ class Mutator {
       case 4:
         if (!bytes.empty()) bytes.erase(here);
         break;
-      case 5: {
+      default: {
         const std::vector<std::byte> piece(here, here + static_cast<ptrdiff_t>(below(bytes.size() - at)));
         const auto target = bytes.begin() + static_cast<ptrdiff_t>(below(bytes.size()));
         bytes.insert(target, piece.begin(), piece.end());

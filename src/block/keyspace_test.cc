@@ -140,9 +140,12 @@ TEST(Keyspace, KeepsShiftedValuesApart) {
         KeyspaceBuilder builder;
         for (const KeyspaceTag tag : kMandatoryTags)
           builder.set(tag, "value");
-        if (one) builder.set(KeyspaceTag::kControlVector, *one);
-        if (two) builder.set(KeyspaceTag::kTenant, *two);
-        if (three) builder.set(KeyspaceTag::kSalt, *three);
+        const auto set = [&builder](KeyspaceTag tag, const std::optional<std::string_view>& value) {
+          if (value) builder.set(tag, *value);
+        };
+        set(KeyspaceTag::kControlVector, one);
+        set(KeyspaceTag::kTenant, two);
+        set(KeyspaceTag::kSalt, three);
         digests.insert(builder.seal().value().digest());
         ++sets_count;
       }

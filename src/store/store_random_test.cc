@@ -16,7 +16,8 @@ namespace {
 // the bytes must be.
 class Random {
  public:
-  Random(uint64_t memory_bytes, std::vector<uint64_t> payloads, uint64_t seed) : user_(memory_bytes), random_(seed) {
+  Random(uint64_t memory_bytes, const std::vector<uint64_t>& payloads, uint64_t seed)
+      : user_(memory_bytes), random_(seed) {
     for (const uint64_t payload : payloads) {
       roots_.push_back(user_.open(keyspace_named(std::to_string(payload)), payload));
     }
@@ -131,10 +132,10 @@ class Random {
   size_t hits_ = 0;
 };
 
-void run(uint64_t memory_bytes, std::vector<uint64_t> payloads) {
+void run(uint64_t memory_bytes, const std::vector<uint64_t>& payloads) {
   const uint64_t seed = random_u64();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
-  Random random(memory_bytes, std::move(payloads), seed);
+  Random random(memory_bytes, payloads, seed);
   for (int i = 0; i < 10000 && !testing::Test::HasFailure(); ++i)
     random.step();
   random.finish();
