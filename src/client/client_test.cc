@@ -107,12 +107,12 @@ TEST_F(ClientTest, AHitPinsUntilItIsReleasedMovedOverOrUsedAgain) {
   put(tokens);
   const uint64_t pinned = 2 * (kPayload + 192);
   {
-    Hit first;
-    client_->lookup(id_, tokens, first);
+    auto first = std::make_unique<Hit>();
+    client_->lookup(id_, tokens, *first);
     EXPECT_EQ(count(Counter::kMemoryPinned), pinned);
-    Hit second(std::move(first));
+    Hit second(std::move(*first));
     EXPECT_EQ(second.blocks_count(), 2u);
-    first.release();
+    first.reset();  // its end, too, leaves alone what moved away
     EXPECT_EQ(count(Counter::kMemoryPinned), pinned);
     Hit third;
     client_->lookup(id_, tokens, third);
