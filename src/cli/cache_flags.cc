@@ -79,7 +79,7 @@ std::optional<std::string> check_tenant(const GivenValue& value, CacheFlags& fla
 std::optional<std::string> check_metrics_port(const GivenValue& value, CacheFlags& flags) {
   const auto port = whole_number<uint16_t>(value.text);
   if (!port) return quoted(value) + "; it must be a port from 0 to 65535";
-  flags.metrics_port = *port;
+  flags.metrics_port = port;
   return std::nullopt;
 }
 

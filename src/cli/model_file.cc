@@ -196,9 +196,9 @@ Result<GgufHead> check_model_file(const std::string& path) {
     if (bytes->empty()) return fail(Code::kInvalidArgument, "is empty");
     const auto head = parse_gguf_head(*bytes);
     if (!head) return fail(head.error());
-    if (*head) {
-      if ((*head)->bytes_least > stamp->size) return fail(Code::kDataLoss, "is truncated");
-      return **head;
+    if (const std::optional<GgufHead>& complete = *head) {
+      if (complete->bytes_least > stamp->size) return fail(Code::kDataLoss, "is truncated");
+      return *complete;
     }
     if (bytes->size() < length) return fail(Code::kDataLoss, "is truncated");
     if (length >= kHeadMost) return GgufHead{};

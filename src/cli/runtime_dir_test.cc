@@ -40,7 +40,7 @@ class RuntimeDirTest : public testing::Test {
 };
 
 TEST(RuntimeDirectory, FollowsTheEnvironment) {
-  const auto with = [](std::string name, std::string value) {
+  const auto with = [](const std::string& name, const std::string& value) {
     return [=](const std::string& asked) -> std::optional<std::string> {
       if (asked != name) return std::nullopt;
       return value;

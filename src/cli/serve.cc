@@ -36,11 +36,11 @@ int failed(const std::string& line) {
 
 // Bytes of 32 elements of a cache type; 0: not known here.
 uint64_t bytes_of_32(const std::string& type) {
-  static const std::map<std::string, uint64_t> known = {{"f32", 128},   {"f16", 64},  {"bf16", 64},
-                                                        {"q8_0", 34},   {"q4_0", 18}, {"q4_1", 20},
-                                                        {"iq4_nl", 18}, {"q5_0", 22}, {"q5_1", 24}};
-  const auto found = known.find(type);
-  return found == known.end() ? 0 : found->second;
+  static const std::map<std::string, uint64_t> kKnown = {{"f32", 128},   {"f16", 64},  {"bf16", 64},
+                                                         {"q8_0", 34},   {"q4_0", 18}, {"q4_1", 20},
+                                                         {"iq4_nl", 18}, {"q5_0", 22}, {"q5_1", 24}};
+  const auto found = kKnown.find(type);
+  return found == kKnown.end() ? 0 : found->second;
 }
 
 // What one block takes at least; 0 where the model's head does not say.

@@ -85,8 +85,8 @@ std::optional<std::string> make_exact(ServerCall& call, const std::vector<std::s
   }
   constexpr int64_t kMost = INT32_MAX;
   if (*slots > 0 && *context > kMost / *slots) {
-    return "-c " + *asked_context + " in each of " + std::to_string(*slots) + " slots (--exact) is more than " +
-           std::to_string(kMost) + " tokens";
+    return "-c " + std::to_string(*context) + " in each of " + std::to_string(*slots) +
+           " slots (--exact) is more than " + std::to_string(kMost) + " tokens";
   }
   const std::string all = std::to_string(*context * *slots);
   const size_t place = place_of(theirs, kContext);

@@ -34,14 +34,13 @@ std::unique_ptr<Counters> busy() {
 
 TEST(SecondsSaved, AreRestoredTokensTimesAComputedOnesLessTheRestoring) {
   const auto counters = busy();
-  ASSERT_TRUE(seconds_saved(*counters));
-  EXPECT_NEAR(*seconds_saved(*counters), 24'000 * 0.010 - 0.5, 1e-9);
+  EXPECT_NEAR(seconds_saved(*counters).value_or(0), 24'000 * 0.010 - 0.5, 1e-9);
 }
 
 TEST(SecondsSaved, CanBeALoss) {
   const auto counters = busy();
   counters->set(Counter::kRestoreTime, 300 * kSecond);
-  EXPECT_NEAR(*seconds_saved(*counters), 240.0 - 300.0, 1e-9);
+  EXPECT_NEAR(seconds_saved(*counters).value_or(0), 240.0 - 300.0, 1e-9);
 }
 
 TEST(SecondsSaved, AreUnknownWithoutAMeasure) {
