@@ -18,7 +18,9 @@ struct RefusingImport {
   static inline int failures = 0;
 
   static size_t set_data(llama_context* context, const uint8_t* data, size_t size, llama_seq_id seq, uint32_t flags) {
-    if (calls_until_failure >= 0 && calls_until_failure-- == 0) {
+    const bool fails = calls_until_failure == 0;
+    if (calls_until_failure >= 0) --calls_until_failure;
+    if (fails) {
       ++failures;
       // A cut blob is refused by the engine itself, after it has queued the rows before the cut.
       if (how == How::kWriteHalf) return llama_state_seq_set_data_ext(context, data, size * 2 / 3, seq, flags);

@@ -47,10 +47,12 @@ class ConnectorRandom : public testing::TestWithParam<Kind> {
         model_(GetParam().windowed ? window_model(96) : dense_model()),
         engine_(model_, cache_, options(true)),
         slots_(kSlots) {
-    failing_ = 0;
+    imports_until_failure = 0;
     engine_.api.state_seq_set_data_ext = [](llama_context* context, const uint8_t* data, size_t size, llama_seq_id seq,
                                             llama_state_seq_flags flags) -> size_t {
-      if (failing_ > 0 && --failing_ == 0) return 0;
+      const bool fails = imports_until_failure == 1;
+      if (imports_until_failure > 0) --imports_until_failure;
+      if (fails) return 0;
       return llama_state_seq_set_data_ext(context, data, size, seq, flags);
     };
   }
@@ -207,7 +209,7 @@ class ConnectorRandom : public testing::TestWithParam<Kind> {
     return answer;
   }
 
-  static inline int failing_ = 0;
+  static inline int imports_until_failure = 0;  // 0: never
 
   const uint32_t seed_;  // --gtest_random_seed=N runs another one
   std::mt19937 random_;
@@ -231,7 +233,7 @@ TEST_P(ConnectorRandom, AnswersAreThoseOfABareEngine) {
         empty(slot);  // also in the middle of a prompt: the client is gone
         break;
       case 1:
-        failing_ = static_cast<int>(1 + below(2));
+        imports_until_failure = static_cast<int>(1 + below(2));
         break;
       case 2:
         if (below(8) == 0) {
