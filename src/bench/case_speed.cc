@@ -15,6 +15,7 @@ constexpr uint32_t kGeneratedQuick = 96;
 // With two, the time that one thread spins while it waits for the other counts as work, and that depends on what
 // else the machine does.
 constexpr uint32_t kThreads = 1;
+constexpr int kEngineSlots = 4;
 constexpr uint64_t kBlockTokens = 16;
 constexpr uint64_t kMillion = 1'000'000;
 
@@ -31,8 +32,8 @@ struct Runner {
 Result<Runner> start_runner(Stage& stage, const char* name, Side side, bool exact) {
   Runner runner;
   runner.name = name;
-  ServerPlan plan{side, stage.model(), server_arguments(kThreads, 4, 8192), {}};
-  if (exact) plan.arguments = exact_arguments(kThreads, 4, 8192);
+  ServerPlan plan{side, stage.model(), server_arguments(kThreads, kEngineSlots, 8192), {}};
+  if (exact) plan.arguments = exact_arguments(kThreads, kEngineSlots, 8192);
   if (exact) plan.cache_arguments = {"--exact"};
   Result<std::unique_ptr<Server>> server = stage.fleet.start(plan);
   if (!server) return fail(server.error());
@@ -101,6 +102,51 @@ std::string speed(const Runner& runner) {
   return fixed(median(runner.tokens_per_cpu_s), 1) + " /s";
 }
 
+struct DecodePair {
+  Runner off;
+  Runner on;
+};
+
+// Conversations of a thousand words each that nobody continues, in all slots but the first.
+Status leave_idle(const Runner& runner) {
+  for (int slot = 1; slot < kEngineSlots; ++slot) {
+    ChatRequest request;
+    const std::string seed = "idle-" + std::to_string(slot);
+    request.conversation = opening(seeded_words(16, "idle"), seeded_words(kPromptWords, seed));
+    request.max_tokens = 1;
+    request.engine_slot = slot;
+    if (!runner.server->chat(request).ok()) return fail(Code::kUnavailable, "a request was not answered");
+  }
+  return {};
+}
+
+Result<DecodePair> measure_decode(Stage& stage, uint32_t rounds, uint32_t generated, bool beside_idle) {
+  stage.progress.begin(beside_idle ? "generated text beside idle conversations" : "generated text", 2 * rounds);
+  Result<Runner> off = start_runner(stage, "stock", Side::kStock, false);
+  if (!off) return fail(off.error());
+  Result<Runner> on = start_runner(stage, "rhizome", Side::kRhizome, false);
+  if (!on) return fail(on.error());
+  for (Runner* runner : {&*off, &*on}) {
+    if (!beside_idle) break;
+    if (const Status left = leave_idle(*runner); !left) return fail(left.error());
+    runner->before = runner->server->metrics();
+    runner->cpu_before = runner->server->cpu_seconds();
+  }
+  for (uint32_t round = 0; round < rounds; ++round) {
+    ChatRequest request;
+    request.conversation = opening("hello", seeded_words(8, "decode-" + std::to_string(round)));
+    request.max_tokens = generated;
+    request.ignore_end = true;
+    request.engine_slot = 0;
+    Runner& first = round % 2 == 0 ? *off : *on;
+    Runner& second = round % 2 == 0 ? *on : *off;
+    if (const Status done = one_round(stage, first, request, true); !done) return fail(done.error());
+    if (const Status done = one_round(stage, second, request, true); !done) return fail(done.error());
+  }
+  stage.progress.pause();
+  return DecodePair{std::move(*off), std::move(*on)};
+}
+
 }  // namespace
 
 Status run_prefill(Stage& stage) {
@@ -145,32 +191,29 @@ Status run_prefill(Stage& stage) {
 Status run_decode(Stage& stage) {
   const uint32_t generated = stage.quick ? kGeneratedQuick : kGenerated;
   const uint32_t rounds = stage.quick ? 3 : 5;
-  stage.progress.begin("generated text", 2 * rounds);
-  Result<Runner> off = start_runner(stage, "stock", Side::kStock, false);
-  if (!off) return fail(off.error());
-  Result<Runner> on = start_runner(stage, "rhizome", Side::kRhizome, false);
-  if (!on) return fail(on.error());
-  for (uint32_t round = 0; round < rounds; ++round) {
-    ChatRequest request;
-    request.conversation = opening("hello", seeded_words(8, "decode-" + std::to_string(round)));
-    request.max_tokens = generated;
-    request.ignore_end = true;
-    Runner& first = round % 2 == 0 ? *off : *on;
-    Runner& second = round % 2 == 0 ? *on : *off;
-    if (const Status done = one_round(stage, first, request, true); !done) return done;
-    if (const Status done = one_round(stage, second, request, true); !done) return done;
-  }
-  stage.progress.pause();
-  const MetricsDelta metrics{on->before, on->server->metrics()};
-  const double share = metrics.of(Counter::kHookTimeDecode) / (on->server->cpu_seconds() - on->cpu_before);
   Report& report = stage.report;
-  report.section("generated text", std::to_string(generated) + " tokens, one sequence; medians of " +
-                                       std::to_string(rounds) + " interleaved rounds; -t 1 -kvu -np 4 -c 8192");
-  report.row("tokens per CPU second", speed(*off), speed(*on));
-  report.row("on / off: median, spread", fixed(median_ratio(*on, *off), 3), spread(*on, *off));
-  report.row("CPU inside Rhizome while generating", "-", fixed(100 * share, 2) + " %");
-  report.figure("ratio_decode_on_over_off", median_ratio(*on, *off));
-  report.figure("decode_hook_cpu_share", share);
+  const std::string how =
+      " tokens, one sequence; medians of " + std::to_string(rounds) + " interleaved rounds; -t 1 -kvu -np 4 -c 8192";
+  {
+    const Result<DecodePair> pair = measure_decode(stage, rounds, generated, false);
+    if (!pair) return fail(pair.error());
+    const Runner& on = pair->on;
+    const MetricsDelta metrics{on.before, on.server->metrics()};
+    const double share = metrics.of(Counter::kHookTimeDecode) / (on.server->cpu_seconds() - on.cpu_before);
+    report.section("generated text", std::to_string(generated) + how);
+    report.row("tokens per CPU second", speed(pair->off), speed(on));
+    report.row("on / off: median, spread", fixed(median_ratio(on, pair->off), 3), spread(on, pair->off));
+    report.row("CPU inside Rhizome while generating", "-", fixed(100 * share, 2) + " %");
+    report.figure("ratio_decode_on_over_off", median_ratio(on, pair->off));
+    report.figure("decode_hook_cpu_share", share);
+  }
+  const Result<DecodePair> pair = measure_decode(stage, rounds, generated, true);
+  if (!pair) return fail(pair.error());
+  report.section("generated text beside idle conversations",
+                 "three of 1,000 words; " + std::to_string(generated) + how);
+  report.row("tokens per CPU second", speed(pair->off), speed(pair->on));
+  report.row("on / off: median, spread", fixed(median_ratio(pair->on, pair->off), 3), spread(pair->on, pair->off));
+  report.figure("ratio_decode_beside_idle_on_over_off", median_ratio(pair->on, pair->off));
   return {};
 }
 

@@ -1,5 +1,6 @@
 // Time to the first token of a prompt that nobody has seen, and of one whose system text another engine slot has
-// computed.
+// computed. And, as the floor under it, of one that follows in the same engine slot, where llama-server itself keeps
+// the rows: nothing is restored there, so what it takes is what computing the tail and answering take on this machine.
 #include "bench/agents_compare.h"
 #include "bench/cases.h"
 #include "bench/text.h"
@@ -15,6 +16,7 @@ constexpr int kEngineSlots = 4;
 struct Times {
   std::vector<double> cold_s;
   std::vector<double> warm_s;
+  std::vector<double> same_slot_s;
   uint64_t cold_computed = 0;  // of the last round
   uint64_t warm_computed = 0;
 };
@@ -29,11 +31,14 @@ Status one_round(Stage& stage, const Server& server, uint32_t round, Times& time
   request.conversation = opening(shared, seeded_words(kTailWords, "warm-" + std::to_string(round)));
   request.engine_slot = static_cast<int>(2 * round + 1) % kEngineSlots;
   const ChatAnswer warm = server.chat(request);
-  if (!cold.ok() || !warm.ok()) return fail(Code::kUnavailable, "a request was not answered");
-  stage.report.answered(cold.text);
-  stage.report.answered(warm.text);
+  request.conversation = opening(shared, seeded_words(kTailWords, "same-" + std::to_string(round)));
+  const ChatAnswer same_slot = server.chat(request);
+  if (!cold.ok() || !warm.ok() || !same_slot.ok()) return fail(Code::kUnavailable, "a request was not answered");
+  for (const ChatAnswer* answer : {&cold, &warm, &same_slot})
+    stage.report.answered(answer->text);
   times.cold_s.push_back(cold.first_token_s);
   times.warm_s.push_back(warm.first_token_s);
+  times.same_slot_s.push_back(same_slot.first_token_s);
   times.cold_computed = cold.computed_tokens;
   times.warm_computed = warm.computed_tokens;
   stage.progress.step();
@@ -62,6 +67,8 @@ Status run_ttft(Stage& stage) {
                                             std::to_string(rounds) + " interleaved rounds; " + joined(arguments));
   report.row("cold", milliseconds(median(stock_times.cold_s)), milliseconds(median(our_times.cold_s)));
   report.row("warm", milliseconds(median(stock_times.warm_s)), milliseconds(median(our_times.warm_s)));
+  report.row("the same slot once more", milliseconds(median(stock_times.same_slot_s)),
+             milliseconds(median(our_times.same_slot_s)));
   report.row("computed cold", with_commas(stock_times.cold_computed), with_commas(our_times.cold_computed));
   report.row("computed warm", with_commas(stock_times.warm_computed), with_commas(our_times.warm_computed));
   const double stock_ratio = median(stock_times.warm_s) / median(stock_times.cold_s);
@@ -69,6 +76,8 @@ Status run_ttft(Stage& stage) {
   report.row("warm / cold", fixed(stock_ratio, 3), fixed(our_ratio, 3));
   report.figure("ratio_ttft_warm_over_cold_1024", our_ratio);
   report.figure("stock_ratio_ttft_warm_over_cold_1024", stock_ratio);
+  report.figure("stock_ratio_ttft_same_slot_over_cold_1024",
+                median(stock_times.same_slot_s) / median(stock_times.cold_s));
   return {};
 }
 

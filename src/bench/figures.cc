@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::nullopt_t kNone = std::nullopt;
 
-constexpr std::array<Bound, 20> kBounds = {{
+constexpr std::array<Bound, 21> kBounds = {{
     {"computed_over_ideal_turns", kNone, 1.07},
     {"computed_over_ideal_at_once", kNone, 1.07},
     {"computed_over_ideal_own_text", kNone, 1.03},
@@ -28,6 +28,7 @@ constexpr std::array<Bound, 20> kBounds = {{
     {"rss_over_budget_ratio", 0.8, 1.10},
     {"exact_restored_share", 0.6, kNone},
     {"exact_answers_compared_full", 48, kNone},
+    {"ratio_decode_beside_idle_on_over_off", 0.95, kNone},
 }};
 
 }  // namespace

@@ -18,7 +18,7 @@ FIGURES = {
     'ratio_ttft_warm_over_cold_1024', 'exact_answers_compared', 'exact_answers_different',
     'computed_over_ideal_turns_exact', 'ratio_prefill_exact_over_default', 'computed_over_ideal_swa_turns',
     'computed_over_ideal_swa_at_once', 'ratio_prefill_on_over_off', 'decode_hook_cpu_share',
-    'ratio_decode_on_over_off', 'restore_gb_per_s', 'rss_over_budget_ratio'}
+    'ratio_decode_on_over_off', 'ratio_decode_beside_idle_on_over_off', 'restore_gb_per_s', 'rss_over_budget_ratio'}
 PATIENCE = 900
 
 
