@@ -11,7 +11,9 @@ namespace {
 
 // llama-context.cpp: io_magic.
 constexpr uint32_t kBlobMagic = 0xaf143cd8;
-constexpr uint64_t kCellBytes = 12;  // position, count of sequences, sequence
+constexpr uint64_t kBlobHeadBytes = 8;   // magic, sequence
+constexpr uint64_t kCellBytes = 12;      // position, count of sequences, sequence
+constexpr uint64_t kPartHeadBytes = 12;  // type and row bytes, or type and two counts
 constexpr uint32_t kLayersMax = 4096;
 constexpr uint64_t kRowBytesMax = uint64_t{1} << 32;
 constexpr size_t kSectionsMax = 2;
@@ -68,6 +70,11 @@ class Appender {
   std::span<std::byte> out_;
   size_t offset_ = 0;
 };
+
+// What comes before the parts of a section: streams, cells, each cell, and whether V is transposed, layers.
+uint64_t section_head_bytes(uint64_t cells) {
+  return 2 * sizeof(uint32_t) + (cells > 0 ? cells * kCellBytes + 2 * sizeof(uint32_t) : 0);
+}
 
 // Reads one part's header; the rows stay. False when it cannot be a part of `cells` cells.
 bool take_part(Cursor& cursor, bool transposed_value, uint32_t cells, BlobPart& part, const std::byte*& rows) {
@@ -272,15 +279,13 @@ BlobWriter::BlobWriter(const BlobShape& shape, uint32_t block_tokens, uint32_t f
       blocks_count_(blocks_count),
       window_from_(window_from) {
   RHIZOME_CHECK(first % block_tokens == 0 && window_from % block_tokens == 0 && blocks_count > 0);
-  bytes_ = sizeof(uint32_t) + sizeof(int32_t);
+  bytes_ = kBlobHeadBytes;
   for (const BlobSection& section : shape.sections) {
     const uint64_t cells = uint64_t{blocks_count - skipped_blocks(section)} * block_tokens;
-    bytes_ += sizeof(uint32_t) * (1 + shape.streams);
+    bytes_ += section_head_bytes(cells) + sizeof(uint32_t) * (shape.streams - 1);
     if (cells == 0) continue;
-    bytes_ += cells * kCellBytes + 2 * sizeof(uint32_t);
-    // The header of a part has the same size in both forms: type and row bytes, or type and two counts.
     for (const BlobPart& part : section.parts)
-      bytes_ += sizeof(int32_t) + sizeof(uint64_t) + part.row_bytes * cells;
+      bytes_ += kPartHeadBytes + part.row_bytes * cells;
   }
 }
 
@@ -290,15 +295,20 @@ uint32_t BlobWriter::skipped_blocks(const BlobSection& section) const {
 }
 
 void BlobWriter::write(std::span<const std::span<const std::byte>> payloads, std::span<std::byte> out) const {
-  RHIZOME_CHECK(payloads.size() == blocks_count_ && out.size() == bytes_);
+  RHIZOME_CHECK(payloads.size() == blocks_count_);
+  frame(out);
+  for (uint32_t block = 0; block < blocks_count_; ++block)
+    put(block, payloads[block], out);
+}
+
+void BlobWriter::frame(std::span<std::byte> out) const {
+  RHIZOME_CHECK(out.size() == bytes_);
   Appender to(out);
   to.put<uint32_t>(kBlobMagic);
   to.put<int32_t>(0);
-  uint64_t payload_offset = 0;  // of the part being written, in every block's payload
   for (const BlobSection& section : shape_.sections) {
     const uint32_t skipped = skipped_blocks(section);
-    const auto used = payloads.subspan(skipped);
-    const uint32_t cells = static_cast<uint32_t>(used.size()) * block_tokens_;
+    const uint32_t cells = (blocks_count_ - skipped) * block_tokens_;
     to.put<uint32_t>(shape_.streams);
     to.put<uint32_t>(cells);
     for (uint32_t i = 0; i < cells; ++i) {
@@ -309,32 +319,46 @@ void BlobWriter::write(std::span<const std::span<const std::byte>> payloads, std
     if (cells > 0) {
       to.put<uint32_t>(section.transposed ? 1 : 0);
       to.put<uint32_t>(section.layers);
-    }
-    for (const BlobPart& part : section.parts) {
-      const uint64_t part_bytes = part.row_bytes * block_tokens_;
-      const bool transposed = part.value && section.transposed;
-      const uint64_t planes = transposed ? part.row_bytes / part.element_bytes : 1;
-      const uint64_t unit = part_bytes / planes;
-      if (cells > 0) {
+      for (const BlobPart& part : section.parts) {
         to.put<int32_t>(part.type);
-        if (transposed) {
+        if (part.value && section.transposed) {
           to.put<uint32_t>(part.element_bytes);
-          to.put<uint32_t>(static_cast<uint32_t>(planes));
+          to.put<uint32_t>(static_cast<uint32_t>(part.row_bytes / part.element_bytes));
         } else {
           to.put<uint64_t>(part.row_bytes);
         }
-        for (uint64_t plane = 0; plane < planes; ++plane) {
-          for (const auto& payload : used) {
-            std::memcpy(to.room(unit), payload.data() + payload_offset + plane * unit, unit);
-          }
-        }
+        to.room(part.row_bytes * cells);
       }
-      payload_offset += part_bytes;
     }
     for (uint32_t stream = 1; stream < shape_.streams; ++stream)
       to.put<uint32_t>(0);
   }
   RHIZOME_CHECK(to.full());
+}
+
+void BlobWriter::put(uint32_t block, std::span<const std::byte> payload, std::span<std::byte> out) const {
+  RHIZOME_CHECK(block < blocks_count_ && out.size() == bytes_);
+  RHIZOME_CHECK(payload.size() == shape_.payload_bytes(block_tokens_));
+  const std::byte* from = payload.data();
+  std::byte* to = out.data() + kBlobHeadBytes;
+  for (const BlobSection& section : shape_.sections) {
+    const uint32_t skipped = skipped_blocks(section);
+    const uint64_t blocks = blocks_count_ - skipped;
+    to += section_head_bytes(blocks * block_tokens_);
+    for (const BlobPart& part : section.parts) {
+      const uint64_t part_bytes = part.row_bytes * block_tokens_;
+      const bool transposed = part.value && section.transposed;
+      const uint64_t planes = transposed ? part.row_bytes / part.element_bytes : 1;
+      const uint64_t unit = part_bytes / planes;
+      if (blocks > 0) to += kPartHeadBytes;
+      for (uint64_t plane = 0; plane < planes && block >= skipped; ++plane) {
+        std::memcpy(to + (plane * blocks + block - skipped) * unit, from + plane * unit, unit);
+      }
+      from += part_bytes;
+      to += blocks * part_bytes;
+    }
+    to += sizeof(uint32_t) * (shape_.streams - 1);
+  }
 }
 
 }  // namespace rhizome

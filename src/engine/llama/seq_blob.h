@@ -88,6 +88,11 @@ class BlobWriter {
   // `payloads`: one a block, canonical. `out` must be exactly bytes() long.
   void write(std::span<const std::span<const std::byte>> payloads, std::span<std::byte> out) const;
 
+  // The same in steps, so that a payload can be copied while the processor's caches have it: frame() writes all
+  // but the rows, then put() the rows of one block of them, once for each.
+  void frame(std::span<std::byte> out) const;
+  void put(uint32_t block, std::span<const std::byte> payload, std::span<std::byte> out) const;
+
  private:
   // Blocks left out of a section because the window has passed them.
   uint32_t skipped_blocks(const BlobSection& section) const;

@@ -9,8 +9,9 @@
 namespace rhizome {
 namespace {
 
-// A piece that stays in the processor's caches between being gathered and being copied into the engine.
-constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+// A piece that mostly stays in a processor core's cache between being gathered and being copied into the engine;
+// smaller ones cost more calls, each of which the engine searches its cells for.
+constexpr uint64_t kPieceBytes = uint64_t{3} << 19;
 // A buffer larger than this is given back after use.
 constexpr size_t kBufferKeptBytes = size_t{8} << 20;
 
@@ -197,6 +198,30 @@ uint32_t Transfer::verified_end(std::span<const Token> prompt, Span blocks) {
   return blocks.end;
 }
 
+bool Transfer::gather(std::span<const Token> prompt, uint32_t window, Piece& piece) {
+  const auto writer = [&](uint32_t count) {
+    return BlobWriter(engine_.facts.shape.blob, block_tokens_, piece.first * block_tokens_, count, window);
+  };
+  const BlobWriter whole = writer(piece.count);
+  blob_ = buffer(whole.bytes());
+  whole.frame(blob_);
+  payloads_.clear();
+  while (payloads_.size() < piece.count) {
+    const auto block = static_cast<uint32_t>(payloads_.size());
+    const auto payload = engine_.client.read(hit_, prompt, piece.first + block);
+    if (!payload) break;
+    whole.put(block, *payload, blob_);  // at once: it has just been read as a whole
+    payloads_.push_back(*payload);
+  }
+  if (payloads_.size() == piece.count) return true;
+  piece.count = static_cast<uint32_t>(payloads_.size());
+  if (piece.count == 0) return false;
+  const BlobWriter rest = writer(piece.count);
+  blob_ = buffer(rest.bytes());
+  rest.write(payloads_, blob_);
+  return false;
+}
+
 Transfer::Outcome Transfer::import_unified(int64_t seq, std::span<const Token> prompt, Span blocks) {
   const auto& api = engine_.api;
   const llama_seq_id scratch = engine_.facts.plan.scratch;
@@ -204,20 +229,10 @@ Transfer::Outcome Transfer::import_unified(int64_t seq, std::span<const Token> p
   const uint32_t window = window_from(blocks.end * block_tokens_);
   bool corrupt = false;
   for (uint32_t block = blocks.first; block < blocks.end && !corrupt; block += window_blocks_) {
-    const uint32_t until = blocks.end - block > window_blocks_ ? block + window_blocks_ : blocks.end;
-    payloads_.clear();
-    for (uint32_t i = block; i < until && !corrupt; ++i) {
-      const auto payload = engine_.client.read(hit_, prompt, i);
-      corrupt = !payload;
-      if (payload) payloads_.push_back(*payload);
-    }
-    if (payloads_.empty()) break;
-    const uint32_t begin_row = block * block_tokens_;
-    const uint32_t end_row = begin_row + static_cast<uint32_t>(payloads_.size()) * block_tokens_;
-    const BlobWriter writer(engine_.facts.shape.blob, block_tokens_, begin_row, static_cast<uint32_t>(payloads_.size()),
-                            window);
-    blob_ = buffer(writer.bytes());
-    writer.write(payloads_, blob_);
+    Piece piece{block, std::min(blocks.end - block, window_blocks_)};
+    corrupt = !gather(prompt, window, piece);
+    if (piece.count == 0) break;
+    const uint32_t end_row = (block + piece.count) * block_tokens_;
     const auto* bytes = reinterpret_cast<const uint8_t*>(blob_.data());
     if (api.state_seq_set_data_ext(engine_.context, bytes, blob_.size(), scratch, 0) != blob_.size()) {
       return Outcome::kBroken;
@@ -226,7 +241,7 @@ Transfer::Outcome Transfer::import_unified(int64_t seq, std::span<const Token> p
     const bool whole = engine_.facts.shape.window == 0 || end_row == blocks.end * block_tokens_;
     const llama_pos last = api.memory_seq_pos_max(engine_.memory, scratch);
     if (whole && last != static_cast<llama_pos>(end_row) - 1) return Outcome::kBroken;
-    const uint32_t from = std::max(begin_row, sequences_.at(seq).rows());
+    const uint32_t from = std::max(block * block_tokens_, sequences_.at(seq).rows());
     api.memory_seq_cp(engine_.memory, scratch, id, static_cast<llama_pos>(from), static_cast<llama_pos>(end_row));
     api.memory_seq_rm(engine_.memory, scratch, -1, -1);
     sequences_.append(seq, prompt.subspan(from, end_row - from));

@@ -1,7 +1,7 @@
 // Moves blocks between the engine's cache and the client: publish() copies whole blocks out as they are
 // computed, restore() puts stored ones in instead of computing them.
 //
-// Two ways in and out. Unified cache: any range, through the scratch sequence, in windows of a few MiB.
+// Two ways in and out. Unified cache: any range, through the scratch sequence, in pieces of about a MiB.
 // One stream a sequence: the engine only gives and takes whole sequences, so one blob holds them.
 // Nothing reaches the engine before identity and checksum were verified, the blob was written from
 // verified parts, and the cells it needs were found free.
@@ -61,6 +61,14 @@ class Transfer {
   };
   bool window_fits(int64_t seq, uint32_t rows) const;
   uint32_t verified_end(std::span<const Token> prompt, Span blocks);
+  // Blocks that are put in at once.
+  struct Piece {
+    uint32_t first = 0;
+    uint32_t count = 0;
+  };
+  // Writes the blob of the piece, each payload once it has verified. False when one does not: the piece then ends
+  // before it.
+  bool gather(std::span<const Token> prompt, uint32_t window, Piece& piece);
   Outcome import_unified(int64_t seq, std::span<const Token> prompt, Span blocks);
   Outcome import_stream(int64_t seq, std::span<const Token> prompt, uint32_t blocks_count);
   // The first position of the window's rows that a sequence of `rows` rows needs, rounded down to a block.
