@@ -98,7 +98,7 @@ class ConnectorPieces : public testing::Test {
   static RandomModel wide_rows() {
     RandomModel shape = dense_model();
     shape.layers = 16;
-    shape.heads_kv = 2;  // 8 KiB a token: a piece of 4 MiB holds 512 tokens
+    shape.heads_kv = 2;  // 8 KiB a token: a piece of 1.5 MiB holds 192 tokens
     return shape;
   }
 
