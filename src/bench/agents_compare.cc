@@ -73,33 +73,62 @@ void check_counts(Stage& stage, const std::string& what, uint64_t reported, uint
                        " computed prompt tokens, the engine computed " + with_commas(counted));
 }
 
-Result<AgentsRun> run_side(Stage& stage, Side side, const AgentsCase& what,
-                           const std::vector<std::string>& cache_arguments) {
-  stage.progress.begin(what.title + ", " + side_name(side), what.shape.agents * what.shape.rounds);
+namespace {
+
+Result<std::unique_ptr<Server>> start_side(Stage& stage, Side side, const AgentsCase& what,
+                                           const std::vector<std::string>& cache_arguments) {
   ServerPlan plan;
   plan.side = side;
   plan.model = what.model;
   plan.arguments = what.arguments;
   if (side == Side::kRhizome) plan.cache_arguments = cache_arguments;
-  Result<std::unique_ptr<Server>> server = stage.fleet.start(plan);
-  if (!server) return fail(server.error());
-  AgentsRun run = run_agents(**server, what.shape, stage.step());
+  return stage.fleet.start(plan);
+}
+
+Status check_side(Stage& stage, Side side, const AgentsCase& what, const AgentsRun& run) {
   for (const auto& round : run.rounds) {
     for (const ChatAnswer& answer : round)
       stage.report.answered(answer.text);
   }
-  stage.progress.pause();
-  if (run.answered < what.shape.agents * what.shape.rounds && (!what.may_refuse || side == Side::kRhizome))
-    print_refusals(run);
-  if (run.answered < what.shape.agents * what.shape.rounds && !what.may_refuse) {
-    return fail(Code::kUnavailable, "a request was not answered");
-  }
+  const bool all = run.answered == what.shape.agents * what.shape.rounds;
+  if (!all && (!what.may_refuse || side == Side::kRhizome)) print_refusals(run);
+  if (!all && !what.may_refuse) return fail(Code::kUnavailable, "a request was not answered");
   if (side == Side::kRhizome && !what.may_refuse)
     check_counts(stage, what.title, run.computed_tokens, run.computed_rows);
-  return run;
+  return {};
+}
+
+// One request at a time on either side: both servers run, and their requests alternate.
+Result<AgentsPair> run_alternately(Stage& stage, const AgentsCase& what) {
+  stage.progress.begin(what.title, 2 * what.shape.agents * what.shape.rounds);
+  const Result<std::unique_ptr<Server>> stock = start_side(stage, Side::kStock, what, {});
+  if (!stock) return fail(stock.error());
+  const Result<std::unique_ptr<Server>> ours = start_side(stage, Side::kRhizome, what, {});
+  if (!ours) return fail(ours.error());
+  const Server* const servers[] = {stock->get(), ours->get()};
+  std::vector<AgentsRun> runs = run_agents(servers, what.shape, stage.step());
+  stage.progress.pause();
+  if (const Status good = check_side(stage, Side::kStock, what, runs[0]); !good) return fail(good.error());
+  if (const Status good = check_side(stage, Side::kRhizome, what, runs[1]); !good) return fail(good.error());
+  return AgentsPair{std::move(runs[0]), std::move(runs[1])};
+}
+
+}  // namespace
+
+Result<AgentsRun> run_side(Stage& stage, Side side, const AgentsCase& what,
+                           const std::vector<std::string>& cache_arguments) {
+  stage.progress.begin(what.title + ", " + side_name(side), what.shape.agents * what.shape.rounds);
+  const Result<std::unique_ptr<Server>> server = start_side(stage, side, what, cache_arguments);
+  if (!server) return fail(server.error());
+  const Server* const only[] = {server->get()};
+  std::vector<AgentsRun> runs = run_agents(only, what.shape, stage.step());
+  stage.progress.pause();
+  if (const Status good = check_side(stage, side, what, runs[0]); !good) return fail(good.error());
+  return std::move(runs[0]);
 }
 
 Result<AgentsPair> run_both_sides(Stage& stage, const AgentsCase& what) {
+  if (!stage.quick && !what.shape.at_once) return run_alternately(stage, what);
   return measure_sides<AgentsRun>(stage.quick, [&](Side side) { return run_side(stage, side, what, {}); });
 }
 

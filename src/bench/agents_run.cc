@@ -39,6 +39,54 @@ std::vector<std::vector<AnswerTokens>> token_counts(const AgentsRun& run) {
   return counts;
 }
 
+// One server's share of a run.
+class UnderWay {
+ public:
+  UnderWay(const Server& server, const AgentsShape& shape)
+      : server_(server),
+        shape_(shape),
+        histories_(shape),
+        before_(server.metrics()),
+        cpu_before_(server.cpu_seconds()) {}
+
+  // Requests of the agents [first, end) of a round; all of its agents come in ascending order.
+  void ask(uint32_t round, uint32_t first, uint32_t end, const std::function<void()>& step) {
+    std::vector<ChatRequest> requests;
+    for (uint32_t agent = first; agent < end; ++agent) {
+      ChatRequest& request = requests.emplace_back();
+      request.conversation = histories_.of(agent);
+      request.max_tokens = shape_.generated_tokens;
+    }
+    const uint64_t start_ns = monotonic_now_ns();
+    std::vector<ChatAnswer> answers = ask_together(server_, requests, step);
+    run_.wall_s += static_cast<double>(monotonic_now_ns() - start_ns) / 1e9;
+    if (first == 0) run_.rounds.emplace_back();
+    for (uint32_t agent = first; agent < end; ++agent) {
+      histories_.extend(agent, round, answers[agent - first].text);
+      run_.rounds.back().push_back(std::move(answers[agent - first]));
+    }
+  }
+
+  AgentsRun finish() {
+    run_.cpu_s = server_.cpu_seconds() - cpu_before_;
+    sum_up(run_);
+    const MetricsDelta metrics{before_, server_.metrics()};
+    run_.computed_rows = server_.side() == Side::kStock ? run_.computed_tokens : prompt_rows(metrics);
+    if (run_.answered == shape_.agents * shape_.rounds) {
+      run_.ideal_tokens = ideal_tokens(system_text_tokens(server_, shape_.shared_words), token_counts(run_));
+    }
+    return std::move(run_);
+  }
+
+ private:
+  const Server& server_;
+  const AgentsShape& shape_;
+  AgentHistories histories_;
+  Metrics before_;
+  double cpu_before_;
+  AgentsRun run_;
+};
+
 }  // namespace
 
 double AgentsRun::computed_over_ideal() const {
@@ -75,41 +123,25 @@ std::vector<ChatAnswer> ask_together(const Server& server, const std::vector<Cha
   return answers;
 }
 
-AgentsRun run_agents(const Server& server, const AgentsShape& shape, const std::function<void()>& step) {
-  AgentsRun run;
-  AgentHistories histories(shape);
-  const Metrics before = server.metrics();
-  const double cpu_before = server.cpu_seconds();
-  const uint64_t start_ns = monotonic_now_ns();
+std::vector<AgentsRun> run_agents(std::span<const Server* const> servers, const AgentsShape& shape,
+                                  const std::function<void()>& step) {
+  std::vector<UnderWay> all;
+  for (const Server* server : servers)
+    all.emplace_back(*server, shape);
   for (uint32_t round = 0; round < shape.rounds; ++round) {
-    std::vector<ChatRequest> requests;
-    for (uint32_t agent = 0; agent < shape.agents; ++agent) {
-      ChatRequest& request = requests.emplace_back();
-      request.conversation = histories.of(agent);
-      request.max_tokens = shape.generated_tokens;
+    const uint32_t parts = shape.at_once ? 1 : shape.agents;
+    for (uint32_t part = 0; part < parts; ++part) {
+      const uint32_t first = shape.at_once ? 0 : part;
+      const uint32_t end = shape.at_once ? shape.agents : part + 1;
+      // Another server first each time.
+      for (size_t i = 0; i < all.size(); ++i)
+        all[(part + i) % all.size()].ask(round, first, end, step);
     }
-    std::vector<ChatAnswer> answers;
-    if (shape.at_once) {
-      answers = ask_together(server, requests, step);
-    } else {
-      for (const ChatRequest& request : requests) {
-        answers.push_back(server.chat(request));
-        step();
-      }
-    }
-    for (uint32_t agent = 0; agent < shape.agents; ++agent)
-      histories.extend(agent, round, answers[agent].text);
-    run.rounds.push_back(std::move(answers));
   }
-  run.wall_s = static_cast<double>(monotonic_now_ns() - start_ns) / 1e9;
-  run.cpu_s = server.cpu_seconds() - cpu_before;
-  sum_up(run);
-  const MetricsDelta metrics{before, server.metrics()};
-  run.computed_rows = server.side() == Side::kStock ? run.computed_tokens : prompt_rows(metrics);
-  if (run.answered == shape.agents * shape.rounds) {
-    run.ideal_tokens = ideal_tokens(system_text_tokens(server, shape.shared_words), token_counts(run));
-  }
-  return run;
+  std::vector<AgentsRun> runs;
+  for (UnderWay& one : all)
+    runs.push_back(one.finish());
+  return runs;
 }
 
 uint64_t system_text_tokens(const Server& server, uint32_t words) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "bench/server_process.h"
@@ -28,8 +29,11 @@ struct AgentsRun {
   std::vector<double> first_token_s() const;
 };
 
+// The same agents against each of the servers. Between one server's request (its round, where all of a round go out
+// together) and the next comes the same of every other server, so that what else the machine does meets all alike.
 // `step` is called after each answer, from any thread.
-AgentsRun run_agents(const Server& server, const AgentsShape& shape, const std::function<void()>& step);
+std::vector<AgentsRun> run_agents(std::span<const Server* const> servers, const AgentsShape& shape,
+                                  const std::function<void()>& step);
 
 // All requests at once, one thread each.
 std::vector<ChatAnswer> ask_together(const Server& server, const std::vector<ChatRequest>& requests,
