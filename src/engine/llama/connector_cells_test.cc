@@ -35,6 +35,7 @@ TEST_F(ConnectorCells, NoRoomIsSaidBeforeAnythingIsWritten) {
   const Logits other = engine.ask(0, random_tokens(2, 300));
   EXPECT_EQ(engine.restore(1, prompt_, 0), Connector::kNoCells);
   EXPECT_EQ(cache_.count(Counter::kImportsRefused), 1U);
+  EXPECT_EQ(cache_.count(Counter::kMemoryPinned), 0U) << "while room is made, blocks may be evicted";
   EXPECT_TRUE(engine.has_rows(1, 0));
   EXPECT_TRUE(engine.has_rows(0, 300)) << "nobody else's rows were touched";
   engine.empty(0);

@@ -164,7 +164,10 @@ Transfer::Restored Transfer::restore(int64_t seq, KeyspaceId keyspace, std::span
     const uint32_t cells = cells_free();
     if (rows_in_all - first * block_tokens_ > cells) {
       engine_.counters.add(Counter::kImportsRefused);
-      if (!what_fits) return Restored{Outcome::kNoCells, result.reason};
+      if (!what_fits) {
+        hit_.release();
+        return Restored{Outcome::kNoCells, result.reason};
+      }
       end = std::min(end, first + cells / block_tokens_);
     }
   } else {
