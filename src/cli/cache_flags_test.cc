@@ -99,7 +99,7 @@ TEST(CacheFlags, SayWhichFileOrKeyIsWrong) {
   const ConfigFile unknown("memroy = \"1GiB\"\n");
   const auto flags = flags_of({"--config=" + unknown.path()});
   ASSERT_FALSE(flags);
-  EXPECT_NE(flags.error().find("memroy"), std::string::npos) << flags.error();
+  EXPECT_NE(flags.error().find("there is no flag 'memroy'"), std::string::npos) << flags.error();
   const ConfigFile wrong("memory = \"0\"\n");
   EXPECT_EQ(flags_of({"--config=" + wrong.path()}).error().find("memory in " + wrong.path() + " is '0'"), 0U);
 }

@@ -75,7 +75,13 @@ OrComplaint<Given> parse_flags(const CommandText& command, const std::vector<std
   } catch (const CLI::FileError& error) {
     return complain(std::string("--config: ") + error.what());
   } catch (const CLI::ConfigError& error) {
-    return complain(std::string("the --config file: ") + error.what());
+    // CLI11 speaks of INI, and does not say that it knows no such flag.
+    constexpr std::string_view kUnknown = "INI was not able to parse ";
+    const std::string_view said = error.what();
+    if (said.starts_with(kUnknown)) {
+      return complain("the --config file: there is no flag '" + std::string(said.substr(kUnknown.size())) + "'");
+    }
+    return complain("the --config file: " + std::string(said));
   } catch (const CLI::ParseError& error) {
     return complain(std::string(command.name) + ": " + error.what());
   }
