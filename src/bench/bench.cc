@@ -44,8 +44,9 @@ void declare_options(CLI::App& app, Options& options) {
   app.add_flag("--quick", options.quick, "The two-layer model and fewer rounds: under a minute");
   app.add_flag("--json", options.json, "One JSON object on standard output and nothing else there");
   app.add_option("--model", options.model, "Another GGUF model than the one that `make setup` fetched");
-  app.add_option("--picture", options.picture,
-                 "Where to draw the computed tokens of each round (default: build/demo.svg)");
+  app.add_option(
+      "--picture", options.picture,
+      "Where to draw the computed tokens of each round (default: build/demo.svg, installed: rhizome-demo.svg)");
   std::string cases = "Cases of `agents`:\n";
   for (const Case& one : agent_cases()) {
     cases += "  " + std::string(one.name) + std::string(16 - one.name.size(), ' ') + std::string(one.what) + "\n";
