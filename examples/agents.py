@@ -24,7 +24,8 @@ SYSTEM = 'You keep the notes of a small town. ' + ' '.join(
 def ask(url, messages, tokens):
     """One request; the answer's text and its usage, as the server reports it."""
     body = json.dumps({'messages': messages, 'max_tokens': tokens, 'temperature': 0}).encode()
-    request = urllib.request.Request(f'{url}/v1/chat/completions', body, {'Content-Type': 'application/json'})
+    where = url.rstrip('/') + '/v1/chat/completions'
+    request = urllib.request.Request(where, body, {'Content-Type': 'application/json'})
     with urllib.request.urlopen(request, timeout=600) as response:
         answer = json.load(response)
     return answer['choices'][0]['message']['content'] or '', answer['usage']
@@ -33,9 +34,11 @@ def ask(url, messages, tokens):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--url', default='http://127.0.0.1:8080', help='the server (default: %(default)s)')
-    parser.add_argument('--agents', type=int, default=4, choices=range(1, len(TRADES) + 1), metavar='N')
-    parser.add_argument('--rounds', type=int, default=2, metavar='N')
-    parser.add_argument('--tokens', type=int, default=16, metavar='N', help='generated for each answer')
+    parser.add_argument('--agents', type=int, default=4, choices=range(1, len(TRADES) + 1), metavar='N',
+                        help='1 to 8 (default: %(default)s)')
+    parser.add_argument('--rounds', type=int, default=2, metavar='N', help='questions of each (default: %(default)s)')
+    parser.add_argument('--tokens', type=int, default=16, metavar='N',
+                        help='generated for each answer (default: %(default)s)')
     options = parser.parse_args()
 
     trades = TRADES[:options.agents]
@@ -61,4 +64,4 @@ if __name__ == '__main__':
     try:
         main()
     except (urllib.error.URLError, TimeoutError) as error:
-        sys.exit(f'agents.py: no answer: {error}')
+        sys.exit(f'agents.py: no answer: {error} (is a server there, and has it loaded its model?)')
