@@ -7,7 +7,10 @@ PREFIX ?= /usr/local
 RHIZOME = build/release/bin/rhizome
 export CCACHE_DIR ?= $(or $(RHIZOME_SETUP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rhizome-setup)/ccache
 
-.PHONY: setup build demo test bench format tidy install
+.PHONY: help setup build demo test bench format tidy install
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile
 
 setup:
 	@tools/setup
