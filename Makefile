@@ -40,5 +40,7 @@ tidy:
 	@tools/setup --test
 	@python3 tools/run_tests.py tidy lint --all
 
-install: build
+# As another user than the one who built, nothing is set up again: what is there is copied.
+install:
+	@[ -x $(RHIZOME) ] || $(MAKE) build
 	@cmake --install build/release --prefix $(PREFIX)

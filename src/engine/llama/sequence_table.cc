@@ -58,6 +58,7 @@ void SequenceTable::truncate(int64_t seq, uint32_t rows) {
   if (sequence.exact_rows > rows) sequence.exact_rows = rows / kExactUnit * kExactUnit;
   sequence.published_rows = std::min(sequence.published_rows, rows);
   sequence.tail_rows = std::min(sequence.tail_rows, rows);
+  sequence.refused_rows = std::min(sequence.refused_rows, rows);
   sequence.parked = std::min(sequence.parked, rows);
 }
 

@@ -35,6 +35,7 @@ struct Sequence {
   uint32_t tail_rows = 0;          // exact mode: rows up to here came from the prompt's last batch
   bool ahead = false;              // its last rows came from a batch that failed later: the caller may send them again
   uint32_t published_rows = 0;     // the first rows whose blocks have been stored, or were found stored
+  uint32_t refused_rows = 0;       // up to here there was no room to store them; tried again with the next block
   VariantId variant = kNoVariant;  // of the rows; meaningful while there are any
   bool tainted = false;
   bool replaced = false;    // tainted: somebody else wrote the rows, for whom is not known

@@ -32,10 +32,12 @@ Transfer::Transfer(EngineContext& engine, SequenceTable& sequences)
 void Transfer::publish(int64_t seq, KeyspaceId keyspace, uint32_t rows) {
   Sequence& sequence = sequences_.at(seq);
   const uint32_t blocks = std::min(rows, sequence.rows()) / block_tokens_;
-  if (blocks <= sequence.published_rows / block_tokens_) return;
+  const uint32_t refused = sequence.refused_rows / block_tokens_;
+  if (blocks <= std::max(sequence.published_rows / block_tokens_, refused)) return;
   const uint64_t begin_ns = monotonic_now_ns();
   uint32_t from = sequence.published_rows / block_tokens_;
   bool restarted = false;
+  bool passed = false;
   uint32_t until = 0;  // set when a piece has to be shorter than it could be
   while (from < blocks) {
     const uint32_t piece_end = blocks - from > window_blocks_ ? from + window_blocks_ : blocks;
@@ -47,26 +49,25 @@ void Transfer::publish(int64_t seq, KeyspaceId keyspace, uint32_t rows) {
       restarted = true;
       continue;
     }
-    if (!draft) {
-      engine_.counters.add(Counter::kBlocksRefused, end - from);
-      break;
-    }
+    if (!draft) break;
     const uint32_t first = draft->first_block();
     const auto count = static_cast<uint32_t>(draft->blocks_count());
     uint32_t complete = 0;
     if (count > 0 && !export_blocks(seq, *draft, complete)) {
       // The window has passed some rows already: store what comes before them, if anything does.
-      if (complete == 0) break;
+      passed = complete == 0;
+      if (passed) break;
       until = first + complete;
       continue;
     }
     if (count > 0) commit(std::move(*draft));
     from = count > 0 ? first + count : end;
     sequence.published_rows = from * block_tokens_;
-    if (from < end) {  // no memory for more
-      engine_.counters.add(Counter::kBlocksRefused, end - from);
-      break;
-    }
+    if (from < end) break;
+  }
+  if (from < blocks && !passed) {  // no memory for more
+    engine_.counters.add(Counter::kBlocksRefused, blocks - std::max(from, refused));
+    sequence.refused_rows = blocks * block_tokens_;
   }
   if (memory_.size() > kBufferKeptBytes) memory_ = {};
   engine_.counters.add(Counter::kExportTime, monotonic_now_ns() - begin_ns);
