@@ -60,7 +60,7 @@ bool Connector::remove(int32_t seq, int32_t begin, int32_t end) {
       if (all_rows) {
         sequences_.empty(other);
       } else {
-        taint(static_cast<int32_t>(other));
+        changed(static_cast<int32_t>(other));
       }
     }
     return removed;
@@ -78,7 +78,7 @@ bool Connector::remove(int32_t seq, int32_t begin, int32_t end) {
   } else if (sequence.tainted || first >= sequence.accepted()) {
     return true;
   } else if (!to_end) {
-    taint(seq);
+    changed(seq);
   } else if (first >= sequence.rows()) {
     sequences_.at(seq).held.resize(first - sequence.rows());
   } else {
@@ -124,14 +124,14 @@ void Connector::shift(int32_t seq, int32_t begin, int32_t end, int32_t by) {
   MutexLock lock(mutex_);
   if (sequences_.contains(seq)) prepare_for_change(seq);
   engine_.api.memory_seq_add(engine_.memory, seq, begin, end, by);
-  if (sequences_.contains(seq)) taint(seq);
+  if (sequences_.contains(seq)) changed(seq);
 }
 
 void Connector::divide(int32_t seq, int32_t begin, int32_t end, int by) {
   MutexLock lock(mutex_);
   if (sequences_.contains(seq)) prepare_for_change(seq);
   engine_.api.memory_seq_div(engine_.memory, seq, begin, end, by);
-  if (sequences_.contains(seq)) taint(seq);
+  if (sequences_.contains(seq)) changed(seq);
 }
 
 int32_t Connector::position_min(int32_t seq) {
@@ -220,6 +220,12 @@ void Connector::prepare_for_change(int32_t seq) {
   if (revive(seq)) publish(seq);
 }
 
+// After rows were changed in another way than by computing. Those that could not be brought back for it stay lost: the
+// hook has them computed again for the next prompt.
+void Connector::changed(int32_t seq) {
+  if (!sequences_.at(seq).lost) taint(seq);
+}
+
 void Connector::publish(int32_t seq) {
   Sequence& sequence = sequences_.at(seq);
   if (sequence.tainted || sequence.lost || sequence.bypass || sequence.parked > 0) return;
@@ -243,8 +249,8 @@ void Connector::recover() {
     sequences_.lose(seq);
 }
 
-// Brings a parked sequence's rows back, or computes a lost one's again. False: they could not be, and the sequence is
-// unknown now.
+// Brings a parked sequence's rows back, or computes a lost one's again. False: there are no cells for them, and the
+// sequence is lost (again).
 bool Connector::revive(int32_t seq) {
   if (sequences_.at(seq).parked > 0) return revive_parked(seq);
   return !sequences_.at(seq).lost || rebuild(seq);
@@ -271,15 +277,17 @@ bool Connector::rebuild(int32_t seq) {
       rows.push_back(Row{tokens[i], static_cast<int32_t>(i), seq, false, 0});
     }
     if (engine_.rebuild(rows) != 0) {
-      taint(seq);
-      return false;
+      engine_.api.memory_seq_rm(engine_.memory, seq, -1, -1);
+      sequence.tokens = tokens;
+      sequences_.lose(seq);
+      break;
     }
     sequences_.append(seq, std::span(tokens).subspan(done, end - done));
     done = end;
   }
-  sequences_.at(seq).exact_rows = exact_rows;
-  sequences_.at(seq).tail_rows = tail_rows;
-  return true;
+  sequence.exact_rows = exact_rows;
+  sequence.tail_rows = tail_rows;
+  return !sequence.lost;
 }
 
 }  // namespace rhizome

@@ -74,8 +74,9 @@ class Connector {
   // sequence now.
   int32_t set_idle(int32_t seq, int32_t have);
 
-  // The caller reads the engine's rows of a sequence (all of them: a negative number) after this call.
-  void before_read(int32_t seq);
+  // The caller reads the engine's rows of a sequence (all of them: a negative number) after this call. False: they are
+  // not there, and there are no cells for them; a hook's next answer for the sequence says so.
+  bool before_read(int32_t seq);
 
   // llama_decode.
   int32_t decode(const llama_batch& batch);
@@ -126,6 +127,7 @@ class Connector {
   void drop_rows(int32_t seq, uint32_t from) REQUIRES(mutex_);
   void taint(int32_t seq) REQUIRES(mutex_);
   void prepare_for_change(int32_t seq) REQUIRES(mutex_);
+  void changed(int32_t seq) REQUIRES(mutex_);
   void publish(int32_t seq) REQUIRES(mutex_);
   void recover() REQUIRES(mutex_);
   bool revive(int32_t seq) REQUIRES(mutex_);

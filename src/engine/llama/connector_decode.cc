@@ -8,6 +8,13 @@
 #include "telemetry/log.h"
 
 namespace rhizome {
+namespace {
+
+// llama_decode's own answer when it finds no cells: the caller may make room and call again. Computing behind rows that
+// are not there would give a wrong answer instead.
+constexpr int32_t kNoRoom = 1;
+
+}  // namespace
 
 int32_t Connector::decode(const llama_batch& batch) {
   MutexLock lock(mutex_);
@@ -23,7 +30,8 @@ int32_t Connector::decode(const llama_batch& batch) {
 int32_t Connector::decode_unknown(const llama_batch& batch) {
   for (const int32_t seq : sequences_of(batch)) {
     if (!sequences_.contains(seq)) continue;
-    prepare_for_change(seq);
+    if (!revive(seq)) return kNoRoom;
+    publish(seq);
     taint(seq);
   }
   return engine_.decode(batch, 0);
@@ -95,8 +103,9 @@ int32_t Connector::decode_default(const llama_batch& batch) {
     last_.insert(last_.end(), rows_.begin() + static_cast<ptrdiff_t>(run.begin),
                  rows_.begin() + static_cast<ptrdiff_t>(run.end));
   }
-  for (const Run& run : runs_)
-    revive(run.sequence);
+  for (const Run& run : runs_) {
+    if (!revive(run.sequence)) return kNoRoom;
+  }
   const uint32_t generated = generated_rows(last_);
   int32_t status = 0;
   if (last_.size() == static_cast<size_t>(batch.n_tokens)) {

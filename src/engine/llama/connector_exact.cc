@@ -27,7 +27,7 @@ int32_t Connector::decode_exact() {
 int32_t Connector::compute_exact(const Run& run) {
   const auto rows = std::span<const Row>(rows_).subspan(run.begin, run.size());
   Sequence& sequence = sequences_.at(run.sequence);
-  revive(run.sequence);
+  if (!revive(run.sequence)) return 1;  // as llama_decode says that there are no cells
   if (sequence.tainted) {
     const int32_t status = engine_.decode(rows, generated_rows(rows));
     if (status == 0 && rows.back().output)

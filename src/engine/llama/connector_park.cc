@@ -41,11 +41,13 @@ bool Connector::park_idle(int32_t asking) {
   return any;
 }
 
-void Connector::before_read(int32_t seq) {
+bool Connector::before_read(int32_t seq) {
   MutexLock lock(mutex_);
+  bool all = true;
   for (uint32_t other = 0; other < sequences_.count(); ++other) {
-    if (seq < 0 || static_cast<int32_t>(other) == seq) revive(static_cast<int32_t>(other));
+    if (seq < 0 || static_cast<int32_t>(other) == seq) all = revive(static_cast<int32_t>(other)) && all;
   }
+  return all;
 }
 
 // Whether it helps others when the sequence's rows leave the cache, and the store has all whole blocks of them: what it

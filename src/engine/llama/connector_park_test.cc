@@ -152,6 +152,28 @@ TEST_F(ConnectorPark, NoCellsLeavesItParked) {
   expect_close(engine_.logits(), bare(longer));
 }
 
+TEST_F(ConnectorPark, WithoutCellsItIsNotReadButComputedAgain) {
+  for (const bool stored : {true, false}) {
+    SCOPED_TRACE(stored);
+    park();
+    if (!stored) evict();
+    engine_.ask(1, random_tokens(5, 900));
+    EXPECT_FALSE(engine_.connector->before_read(0)) << "a saved state would lack rows";
+    EXPECT_EQ(engine_.connector->position_min(0), 0) << "llama-server ends itself when a slot's rows are gone";
+    engine_.connector->shift(0, 100, 200, 1);
+    EXPECT_EQ(engine_.connector->position_min(0), 0);
+    const std::vector<Token> next = {9};
+    EXPECT_EQ(engine_.decode(rows_at(0, 200, next, true)), 1) << "not an answer without the rows before it";
+    engine_.empty(1);
+    const auto longer = join(prompt_, random_tokens(2, 30));
+    const Logits found = engine_.ask(0, longer);
+    EXPECT_EQ(engine_.last_restored(), stored ? 192 : 0);
+    expect_close(found, bare(longer));
+    engine_.empty(0);
+    cache_.counters->sub(Counter::kSequencesParked);
+  }
+}
+
 TEST_F(ConnectorPark, IdleOnesMakeRoomForWhatIsRestored) {
   {
     TestEngine other(model_, cache_, options());

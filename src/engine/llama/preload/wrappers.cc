@@ -36,11 +36,13 @@ Connector* connector_of(Key key) {
   return session == nullptr ? nullptr : session->connector_of(key);
 }
 
-void before_read(const llama_context* context, llama_seq_id seq) {
+// False: the rows that are to be read cannot be brought back into the engine's cache. A state without them would be
+// taken for one with them, so there is none.
+bool before_read(const llama_context* context, llama_seq_id seq) {
   Connector* connector = connector_of(context);
-  if (connector == nullptr) return;
+  if (connector == nullptr) return true;
   const Inside guard;
-  connector->before_read(seq);
+  return connector->before_read(seq);
 }
 
 Session* session_outside() {
@@ -228,45 +230,45 @@ llama_pos llama_memory_seq_pos_max(llama_memory_t mem, llama_seq_id seq_id) {
 // ---- states that the program itself reads
 
 size_t llama_state_get_size(llama_context* ctx) {
-  before_read(ctx, -1);
+  if (!before_read(ctx, -1)) return 0;
   return next_llama_api().state_get_size(ctx);
 }
 
 size_t llama_state_get_data(llama_context* ctx, uint8_t* dst, size_t size) {
-  before_read(ctx, -1);
+  if (!before_read(ctx, -1)) return 0;
   return next_llama_api().state_get_data(ctx, dst, size);
 }
 
 bool llama_state_save_file(llama_context* ctx, const char* path_session, const llama_token* tokens,
                            size_t n_token_count) {
-  before_read(ctx, -1);
+  if (!before_read(ctx, -1)) return false;
   return next_llama_api().state_save_file(ctx, path_session, tokens, n_token_count);
 }
 
 size_t llama_state_seq_get_size(llama_context* ctx, llama_seq_id seq_id) {
-  before_read(ctx, seq_id);
+  if (!before_read(ctx, seq_id)) return 0;
   return next_llama_api().state_seq_get_size(ctx, seq_id);
 }
 
 size_t llama_state_seq_get_size_ext(llama_context* ctx, llama_seq_id seq_id, llama_state_seq_flags flags) {
-  before_read(ctx, seq_id);
+  if (!before_read(ctx, seq_id)) return 0;
   return next_llama_api().state_seq_get_size_ext(ctx, seq_id, flags);
 }
 
 size_t llama_state_seq_get_data(llama_context* ctx, uint8_t* dst, size_t size, llama_seq_id seq_id) {
-  before_read(ctx, seq_id);
+  if (!before_read(ctx, seq_id)) return 0;
   return next_llama_api().state_seq_get_data(ctx, dst, size, seq_id);
 }
 
 size_t llama_state_seq_get_data_ext(llama_context* ctx, uint8_t* dst, size_t size, llama_seq_id seq_id,
                                     llama_state_seq_flags flags) {
-  before_read(ctx, seq_id);
+  if (!before_read(ctx, seq_id)) return 0;
   return next_llama_api().state_seq_get_data_ext(ctx, dst, size, seq_id, flags);
 }
 
 size_t llama_state_seq_save_file(llama_context* ctx, const char* filepath, llama_seq_id seq_id,
                                  const llama_token* tokens, size_t n_token_count) {
-  before_read(ctx, seq_id);
+  if (!before_read(ctx, seq_id)) return 0;
   return next_llama_api().state_seq_save_file(ctx, filepath, seq_id, tokens, n_token_count);
 }
 
