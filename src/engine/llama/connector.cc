@@ -93,6 +93,7 @@ void Connector::copy(int32_t from, int32_t to, int32_t begin, int32_t end) {
   MutexLock lock(mutex_);
   if (sequences_.contains(from)) revive(from);
   engine_.api.memory_seq_cp(engine_.memory, from, to, begin, end);
+  if (!engine_.facts.plan.unified && from != to) engine_.copied_between_streams();
   if (!sequences_.contains(from) || !sequences_.contains(to) || from == to) return;
   const Sequence& source = sequences_.at(from);
   if (begin > 0 || source.tainted || source.lost || !source.held.empty() || sequences_.at(to).accepted() > 0 ||
@@ -228,7 +229,7 @@ void Connector::changed(int32_t seq) {
 
 void Connector::publish(int32_t seq) {
   Sequence& sequence = sequences_.at(seq);
-  if (sequence.tainted || sequence.lost || sequence.bypass || sequence.parked > 0) return;
+  if (sequence.tainted || sequence.lost || sequence.bypass || sequence.parked > 0 || engine_.copy_pending()) return;
   const uint32_t rows = exact() ? sequence.exact_rows : sequence.rows();
   if (rows / engine_.facts.block_tokens <= sequence.published_rows / engine_.facts.block_tokens) return;
   const KeyspaceId keyspace = variants_.keyspace(sequence.variant);

@@ -151,6 +151,7 @@ class Connector {
   int32_t answer(const Request& request) REQUIRES(mutex_);
   uint32_t live_tokens(int32_t seq, std::span<const Token> prompt, VariantId variant, int32_t& donor) const
       REQUIRES(mutex_);
+  bool finish_copies(int32_t seq) REQUIRES(mutex_);
   void share_live(int32_t seq, std::span<const Token> prompt) REQUIRES(mutex_);
   Transfer::Outcome restore_stored(int32_t seq, std::span<const Token> prompt, uint32_t unit, uint32_t rows_in_all,
                                    bool what_fits) REQUIRES(mutex_);

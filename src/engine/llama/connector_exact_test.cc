@@ -63,6 +63,23 @@ class ConnectorExact : public testing::TestWithParam<Kind> {
   const TestModel model_;
 };
 
+// llama-server copies a prompt's rows to the slots of further answers, and may give such a slot to somebody else before
+// it computes anything again.
+TEST_P(ConnectorExact, ACopyThatWasGivenUpOverwritesNothing) {
+  TestCache cache;
+  TestEngine engine(model_, cache, options());
+  const auto prompt = random_tokens(1, 300);
+  const Answer wanted = cold(prompt, 8);
+  engine.converse(1, prompt, 8);
+  engine.ask(0, random_tokens(2, 320));
+  engine.ask(1, random_tokens(3, 70));
+  engine.empty(1);
+  engine.connector->copy(0, 1, -1, -1);
+  engine.empty(1);
+  expect_bit_equal(engine.converse(1, prompt, 8), wanted);
+  EXPECT_EQ(engine.last_restored(), restored(300));
+}
+
 TEST_P(ConnectorExact, WarmIsColdAtEveryLength) {
   TestCache cache;
   for (const uint32_t length :

@@ -205,11 +205,24 @@ void Connector::share_live(int32_t seq, std::span<const Token> prompt) {
   engine_.counters.add(Counter::kTokensRestoredLive, end - begin);
 }
 
+// Restored rows would be overwritten by a copy that is still to come. Only a forward pass makes the engine do it: of one
+// row, behind those of the sequence, which goes again.
+bool Connector::finish_copies(int32_t seq) {
+  if (!engine_.copy_pending()) return true;
+  const auto position = static_cast<llama_pos>(sequences_.at(seq).rows());
+  const Row row{0, position, seq, false, 0};
+  const int32_t status = engine_.rebuild(std::span(&row, 1));
+  engine_.api.memory_seq_rm(engine_.memory, seq, position, -1);
+  return status == 0;
+}
+
 Transfer::Outcome Connector::restore_stored(int32_t seq, std::span<const Token> prompt, uint32_t unit,
                                             uint32_t rows_in_all, bool what_fits) {
   const KeyspaceId keyspace = variants_.keyspace(sequences_.at(seq).variant);
   stopped_ = Reason::kNotCacheable;
   if (keyspace == KeyspaceId{}) return Transfer::Outcome::kDone;
+  stopped_ = Reason::kLoadFailed;
+  if (!finish_copies(seq)) return Transfer::Outcome::kDone;
   const auto restored = transfer_.restore(seq, keyspace, prompt, unit, rows_in_all, what_fits);
   stopped_ = restored.reason;
   if (restored.outcome == Transfer::Outcome::kBroken) {

@@ -31,6 +31,11 @@ class EngineContext {
   // The same for rows that were there before and were lost.
   int32_t rebuild(std::span<const Row> rows);
 
+  // Rows were copied between sequences with a buffer each: the engine moves them at its next forward pass, over
+  // whatever the target's buffer holds by then.
+  void copied_between_streams() { copy_pending_ = true; }
+  bool copy_pending() const { return copy_pending_; }
+
   // CPU time of this thread inside the engine's forward pass so far.
   uint64_t engine_cpu_ns() const { return engine_cpu_ns_; }
 
@@ -45,6 +50,7 @@ class EngineContext {
   int32_t timed_decode(const llama_batch& batch, Counter time);
 
   BatchBuffer buffer_;
+  bool copy_pending_ = false;
   uint64_t engine_cpu_ns_ = 0;
 };
 
