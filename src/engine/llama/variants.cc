@@ -46,7 +46,7 @@ KeyspaceId Variants::keyspace(VariantId variant) {
   const auto opened = engine_.client.open(*keyspace, block_bytes);
   if (!opened) {
     entry.refused = true;
-    log_warning("{} is not cached: {}", model_.name(), opened.error().reason);
+    log_once(opened.error().reason, "{}: some prompts are not cached: {}", model_.name(), opened.error().reason);
     return {};
   }
   entry.keyspace = *opened;
