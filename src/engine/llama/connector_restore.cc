@@ -205,8 +205,8 @@ void Connector::share_live(int32_t seq, std::span<const Token> prompt) {
   engine_.counters.add(Counter::kTokensRestoredLive, end - begin);
 }
 
-// Restored rows would be overwritten by a copy that is still to come. Only a forward pass makes the engine do it: of one
-// row, behind those of the sequence, which goes again.
+// Restored rows would be overwritten by a copy that is still to come. Only a forward pass makes the engine do it: of
+// one row, behind those of the sequence, which goes again.
 bool Connector::finish_copies(int32_t seq) {
   if (!engine_.copy_pending()) return true;
   const auto position = static_cast<llama_pos>(sequences_.at(seq).rows());
