@@ -8,7 +8,7 @@ int32_t EngineContext::timed_decode(const llama_batch& batch, Counter time) {
   const uint64_t begin_ns = monotonic_now_ns();
   const uint64_t cpu_begin_ns = thread_cpu_now_ns();
   const int32_t status = api.decode(context, batch);
-  copy_pending_ = false;
+  if (status != -1) copy_pending_ = false;  // -1: the batch was refused before anything was done
   engine_cpu_ns_ += thread_cpu_now_ns() - cpu_begin_ns;
   counters.add(time, monotonic_now_ns() - begin_ns);
   return status;
