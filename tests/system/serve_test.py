@@ -141,6 +141,38 @@ class Serve(program.Case):
         self.assertIn(summary['tokens_computed']['prompt'] - (2 * first['prompt_tokens'] - cached), range(9))
         self.assertGreater(summary['seconds_saved'], 0)
 
+    def test_salts_keep_rows_apart(self):
+        running = self.serve('-np', '2')
+        prompt = 'A rhizome is a root that spreads sideways and feeds many stems. ' * 20
+
+        def cached(salt):
+            return running.complete(prompt, cache_salt=salt)['usage']['prompt_tokens_details']['cached_tokens']
+        self.assertEqual(cached('a'), 0)
+        self.assertEqual(cached('b'), 0)
+        self.assertGreater(cached('a'), 100)
+        for wrong in ('a\0b', 7, ['a']):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                cached(wrong)
+            self.assertEqual(refused.exception.code, 400, wrong)
+        self.assertGreater(cached('b'), 100)
+
+    def test_an_idle_conversation_goes_on_to_the_token(self):
+        running = self.start('serve', '-m', program.MODEL, '-t', '1', '-c', '1024', '--port', '0', '-np', '2',
+                             '--metrics-port', '0')
+        metrics = running.wait_for_line(r'metrics at (http://127\.0\.0\.1:\d+)/metrics')[1]
+        running.wait_until_listening()
+        first = 'A rhizome is a root that spreads sideways and feeds many stems. ' * 10 + 'It is white'
+        answer = running.complete(first, id_slot=0)
+        running.complete('Something else that nobody has said before. ' * 20, id_slot=1)
+        self.assertRegex(running.get('/metrics', metrics), r'(?m)^rhizome_sequences_parked_total 1$')
+        again = running.complete(first + answer['choices'][0]['text'] + ' And then', id_slot=0)
+        # Also what lies behind the last whole block.
+        prompt = answer['usage']['prompt_tokens']
+        self.assertGreater(prompt % 16, 2, prompt)
+        self.assertGreaterEqual(again['usage']['prompt_tokens_details']['cached_tokens'], prompt - 1)
+        state = running.get('/metrics', metrics)
+        self.assertRegex(state, r'(?m)^rhizome_tokens_restored_total\{source="slab"\} [1-9]')
+
     def test_the_summary_is_one_block(self):
         running = self.serve()
         running.complete('The same words again and again. ' * 20)
