@@ -31,8 +31,8 @@ struct Runnable {
 };
 
 const Runnable& runnable() {
-  static const Runnable found;
-  return found;
+  static const Runnable kFound;
+  return kFound;
 }
 
 }  // namespace
