@@ -7,7 +7,7 @@
 //
 // A sequence's rows are, at any time, one of: known (the shadow says which tokens they are), tainted (unknown, left
 // alone until emptied), lost (the engine's cache had to be cleared: the tokens are known, the rows are computed
-// again before the sequence's next batch), or parked (known, and the first of them only in the store).
+// again before the sequence's next batch), or parked (known, and out of the engine's cache).
 //
 // Thread-safety: every entry may be called from any thread; one lock guards a connector. As in llama.cpp itself, one
 // context must not be used by two threads at once for the result to make sense.

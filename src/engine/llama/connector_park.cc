@@ -1,8 +1,10 @@
 // Idle sequences: in a unified cache everybody's attention passes over their rows, so those that are stored leave it.
-// A row or two of 16 are not worth storing on their own: what is behind the last whole block stays.
+// What is behind the last whole block goes, too, into memory of the sequence's own: attention passes over all cells up
+// to the last one in use, and the last ones are where these rows lie.
 #include <algorithm>
 #include <utility>
 
+#include "block/checksum.h"
 #include "engine/llama/connector.h"
 #include "engine/llama/hook_time.h"
 #include "telemetry/log.h"
@@ -34,6 +36,9 @@ bool Connector::park_idle(int32_t asking) {
     if (!std::exchange(sequence.idle, false) || seq == asking || !may_leave(seq)) continue;
     const uint32_t rows = sequence.published_rows / engine_.facts.block_tokens * engine_.facts.block_tokens;
     engine_.api.memory_seq_rm(engine_.memory, seq, 0, static_cast<llama_pos>(rows));
+    if (rows < sequence.rows()) transfer_.take_rows(seq, sequence.tail);
+    sequence.tail_checksum = checksum(sequence.tail);
+    engine_.api.memory_seq_rm(engine_.memory, seq, -1, -1);
     sequences_.park(seq, rows);
     engine_.counters.add(Counter::kSequencesParked);
     any = true;
@@ -68,36 +73,39 @@ bool Connector::may_leave(int32_t seq) {
          engine_.client.peek(keyspace, sequence.tokens) / block == sequence.rows() / block;
 }
 
-// Brings the parked rows back: live ones of another sequence, then stored ones. The sequence then has all of its rows,
-// or only the first of them when the store has no more. kNoCells: it is parked as before.
+// Brings the parked rows back: live ones of another sequence, then stored ones, then those behind them. The sequence
+// then has all of its rows, or only the first of them when the store has no more. kNoCells: it is parked as before.
 Transfer::Outcome Connector::unpark(int32_t seq, uint32_t rows_in_all, bool what_fits) {
   Sequence& sequence = sequences_.at(seq);
-  const uint32_t published = sequence.published_rows;
-  const std::vector<Token> parked(sequence.tokens.begin(), sequence.tokens.begin() + sequence.parked);
-  const auto end = static_cast<llama_pos>(parked.size());
-  const SequenceTable::Tail tail = sequences_.take_tail(seq);
+  const uint32_t rows = sequence.parked;
+  std::vector<Token> tokens = sequences_.take_parked(seq);
+  const auto parked = std::span<const Token>(tokens).first(rows);
   share_live(seq, parked);
   const auto outcome = restore_stored(seq, parked, engine_.facts.block_tokens, rows_in_all, what_fits);
   if (outcome == Transfer::Outcome::kNoCells) {
-    engine_.api.memory_seq_rm(engine_.memory, seq, 0, end);
+    engine_.api.memory_seq_rm(engine_.memory, seq, -1, -1);
     sequences_.truncate(seq, 0);
-    sequences_.put_parked(seq, parked, tail);
-    sequence.published_rows = published;
-  } else if (outcome == Transfer::Outcome::kDone && sequence.rows() == parked.size()) {
-    sequences_.put_tail(seq, tail);
-    sequence.published_rows = published;
-  } else {
-    if (outcome == Transfer::Outcome::kDone) engine_.api.memory_seq_rm(engine_.memory, seq, end, -1);
-    sequences_.drop_tail(tail);
+    sequences_.put_parked(seq, std::move(tokens), rows);
+    return outcome;
   }
-  return outcome;
+  const std::vector<std::byte> tail = std::exchange(sequence.tail, {});
+  const auto behind = std::span<const Token>(tokens).subspan(rows);
+  if (outcome != Transfer::Outcome::kDone || sequence.rows() < rows) return outcome;
+  sequence.published_rows = rows;
+  if (behind.empty() || tail.empty() || checksum(tail) != sequence.tail_checksum) return outcome;
+  const auto put = transfer_.put_rows(seq, tail, behind);
+  if (put == Transfer::Outcome::kBroken) {
+    recover();
+    sequences_.empty(seq);
+  }
+  return put == Transfer::Outcome::kBroken ? put : outcome;
 }
 
 // For whoever uses the sequence without asking the hook: what the store has not any more is computed again.
 bool Connector::revive_parked(int32_t seq) {
   Sequence& sequence = sequences_.at(seq);
   const std::vector<Token> tokens = sequence.tokens;
-  unpark(seq, sequence.parked, true);
+  unpark(seq, sequence.rows(), true);
   if (sequence.rows() == tokens.size()) return true;
   log_debug("sequence {}: {} of {} parked rows are no longer stored", seq, tokens.size() - sequence.rows(),
             tokens.size());
@@ -118,8 +126,7 @@ bool Connector::use_parked(const Request& request, uint32_t& own) {
     own = 0;
     return true;
   }
-  const uint32_t tail = sequences_.at(seq).rows() - parked;
-  const auto rows_in_all = std::max(parked, static_cast<uint32_t>(request.prompt.size()) - tail);
+  const auto rows_in_all = std::max(sequences_.at(seq).rows(), static_cast<uint32_t>(request.prompt.size()));
   const bool what_fits = (request.flags & kWhatFits) != 0;
   if (unpark(seq, rows_in_all, what_fits) == Transfer::Outcome::kNoCells) return false;
   own = std::min(own, sequences_.at(seq).rows());

@@ -64,48 +64,33 @@ void SequenceTable::truncate(int64_t seq, uint32_t rows) {
 
 void SequenceTable::park(int64_t seq, uint32_t rows) {
   Sequence& sequence = at(seq);
-  RHIZOME_CHECK(rows <= sequence.rows() && rows <= sequence.published_rows && sequence.held.empty());
-  for (uint32_t row = sequence.parked; row < rows; ++row)
-    drop_cell(std::exchange(sequence.cells[row], kNoCell));
+  RHIZOME_CHECK(sequence.parked == 0 && rows <= sequence.published_rows && sequence.held.empty());
+  for (uint32_t& cell : sequence.cells)
+    drop_cell(std::exchange(cell, kNoCell));
   sequence.parked = rows;
 }
 
-SequenceTable::Tail SequenceTable::take_tail(int64_t seq) {
+std::vector<Token> SequenceTable::take_parked(int64_t seq) {
   Sequence& sequence = at(seq);
-  Tail tail;
-  tail.tokens.assign(sequence.tokens.begin() + sequence.parked, sequence.tokens.end());
-  tail.cells.assign(sequence.cells.begin() + sequence.parked, sequence.cells.end());
-  sequence.cells.clear();  // moved, not dropped
-  sequence.tokens.clear();
+  sequence.cells.clear();  // they were given back when it was parked
   sequence.published_rows = 0;
   sequence.parked = 0;
-  return tail;
+  return std::exchange(sequence.tokens, {});
 }
 
-void SequenceTable::put_tail(int64_t seq, const Tail& tail) {
-  Sequence& sequence = at(seq);
-  sequence.tokens.insert(sequence.tokens.end(), tail.tokens.begin(), tail.tokens.end());
-  sequence.cells.insert(sequence.cells.end(), tail.cells.begin(), tail.cells.end());
-}
-
-void SequenceTable::put_parked(int64_t seq, std::span<const Token> parked, const Tail& tail) {
+void SequenceTable::put_parked(int64_t seq, std::vector<Token> tokens, uint32_t rows) {
   Sequence& sequence = at(seq);
   RHIZOME_CHECK(sequence.rows() == 0);
-  sequence.tokens.assign(parked.begin(), parked.end());
-  sequence.cells.assign(parked.size(), kNoCell);
-  sequence.parked = static_cast<uint32_t>(parked.size());
-  put_tail(seq, tail);
-}
-
-void SequenceTable::drop_tail(const Tail& tail) {
-  for (const uint32_t cell : tail.cells)
-    drop_cell(cell);
+  sequence.tokens = std::move(tokens);
+  sequence.cells.assign(sequence.tokens.size(), kNoCell);
+  sequence.published_rows = sequence.parked = rows;
 }
 
 void SequenceTable::lose(int64_t seq) {
   Sequence& sequence = at(seq);
   drop_cells(sequence, 0);
   sequence.parked = 0;
+  sequence.tail = {};
   sequence.lost = !sequence.tainted && sequence.accepted() > 0;
 }
 
@@ -114,6 +99,7 @@ void SequenceTable::empty(int64_t seq) {
   Sequence& sequence = at(seq);
   sequence.tainted = false;
   sequence.replaced = false;
+  sequence.tail = {};
   sequence.unstorable = false;
   sequence.lost = false;
   sequence.ahead = false;

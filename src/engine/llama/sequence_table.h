@@ -4,8 +4,8 @@
 // A sequence is *tainted* when its rows became unknown (shifted, restored by somebody else, embeddings,
 // shared between sequences in a way that is not followed): it is left alone until it is emptied.
 //
-// A sequence is *parked* when its first rows, whole blocks of them, are only in the store: they left the engine's
-// cache while no request used the sequence. The rows behind them are still there.
+// A sequence is *parked* when its rows left the engine's cache while no request used it: the first ones, whole blocks
+// of them, are only in the store, and the few behind them are kept as the engine gave them out.
 //
 // Thread-safety: none; the connector's lock guards it.
 #pragma once
@@ -38,11 +38,13 @@ struct Sequence {
   uint32_t refused_rows = 0;       // up to here there was no room to store them; tried again with the next block
   VariantId variant = kNoVariant;  // of the rows; meaningful while there are any
   bool tainted = false;
-  bool replaced = false;    // tainted: somebody else wrote the rows, for whom is not known
-  bool unstorable = false;  // a window may have passed rows before their keyspace was known
-  bool lost = false;        // the engine's rows are gone; `tokens` says what they were
-  bool idle = false;        // the caller says so, before it asks for another sequence
-  uint32_t parked = 0;      // the first rows, which only the store has
+  bool replaced = false;        // tainted: somebody else wrote the rows, for whom is not known
+  bool unstorable = false;      // a window may have passed rows before their keyspace was known
+  bool lost = false;            // the engine's rows are gone; `tokens` says what they were
+  bool idle = false;            // the caller says so, before it asks for another sequence
+  uint32_t parked = 0;          // the first rows, which only the store has
+  std::vector<std::byte> tail;  // parked: the engine's own blob of the rows behind them, or of more than those
+  uint64_t tail_checksum = 0;
 
   // The request that uses the sequence.
   std::string salt;
@@ -76,20 +78,12 @@ class SequenceTable {
   void truncate(int64_t seq, uint32_t rows);
   // The engine's rows are gone; the tokens are kept to compute them again.
   void lose(int64_t seq);
-  // The first `rows` rows are in the store only from now on.
+  // No row has a cell any more, and the first `rows` are in the store only.
   void park(int64_t seq, uint32_t rows);
-  // The rows of a parked sequence that the engine has, without a place while the ones before them come back.
-  struct Tail {
-    std::vector<Token> tokens;
-    std::vector<uint32_t> cells;
-  };
-  // Leaves the sequence without rows.
-  Tail take_tail(int64_t seq);
-  // Behind the rows that are there.
-  void put_tail(int64_t seq, const Tail& tail);
-  // Behind `parked` rows that are in the store only; the sequence must have no rows.
-  void put_parked(int64_t seq, std::span<const Token> parked, const Tail& tail);
-  void drop_tail(const Tail& tail);
+  // Leaves a parked sequence without rows; gives what they were.
+  std::vector<Token> take_parked(int64_t seq);
+  // Undoes that; the sequence must have no rows.
+  void put_parked(int64_t seq, std::vector<Token> tokens, uint32_t rows);
   // No rows, and none unknown. The request that uses the sequence stays: a server empties a sequence after it has
   // told whose prompt comes next.
   void empty(int64_t seq);

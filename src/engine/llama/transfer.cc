@@ -122,6 +122,30 @@ bool Transfer::fetch_stream(int64_t seq) {
   return !blob_.empty() && api.state_seq_get_data_ext(engine_.context, bytes, blob_.size(), id, 0) == blob_.size();
 }
 
+void Transfer::take_rows(int64_t seq, std::vector<std::byte>& blob) {
+  blob.clear();
+  if (fetch_stream(seq)) blob.assign(blob_.begin(), blob_.end());
+}
+
+Transfer::Outcome Transfer::put_rows(int64_t seq, std::span<const std::byte> blob, std::span<const Token> tokens) {
+  const auto& api = engine_.api;
+  const llama_seq_id scratch = engine_.facts.plan.scratch;
+  if (cells_free() < block_tokens_) return Outcome::kNoCells;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(blob.data());
+  if (api.state_seq_set_data_ext(engine_.context, bytes, blob.size(), scratch, 0) != blob.size()) {
+    return Outcome::kBroken;
+  }
+  const auto from = static_cast<llama_pos>(sequences_.at(seq).rows());
+  const auto end = from + static_cast<llama_pos>(tokens.size());
+  const bool there = api.memory_seq_pos_min(engine_.memory, scratch) == from &&
+                     api.memory_seq_pos_max(engine_.memory, scratch) >= end - 1;
+  api.memory_seq_cp(engine_.memory, scratch, static_cast<llama_seq_id>(seq), from, end);
+  api.memory_seq_rm(engine_.memory, scratch, -1, -1);
+  if (!there) return Outcome::kBroken;
+  sequences_.append(seq, tokens);
+  return Outcome::kDone;
+}
+
 uint32_t Transfer::cells_free() const {
   uint64_t used = sequences_.cells_used();
   for (uint32_t seq = 0; seq < sequences_.count(); ++seq) {

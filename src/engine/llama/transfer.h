@@ -44,6 +44,11 @@ class Transfer {
   Restored restore(int64_t seq, KeyspaceId keyspace, std::span<const Token> prompt, uint32_t unit, uint32_t rows_in_all,
                    bool what_fits);
 
+  // The rows that the engine has of a sequence, as one blob of its own making; empty when it does not give them.
+  void take_rows(int64_t seq, std::vector<std::byte>& blob);
+  // Puts those of them that `tokens` names behind the sequence's rows; kNoCells, and nothing done, without room.
+  Outcome put_rows(int64_t seq, std::span<const std::byte> blob, std::span<const Token> tokens);
+
   // Cells of the full cache that nobody uses.
   uint32_t cells_free() const;
 
