@@ -135,7 +135,8 @@ class Connector {
 
   // connector_park.cc
   bool may_leave(int32_t seq) REQUIRES(mutex_);
-  bool park_idle(int32_t asking) REQUIRES(mutex_);
+  std::vector<int32_t> take_idle(int32_t asking) REQUIRES(mutex_);
+  bool park(std::span<const int32_t> idle) REQUIRES(mutex_);
   Transfer::Outcome unpark(int32_t seq, uint32_t rows_in_all, bool what_fits) REQUIRES(mutex_);
   bool revive_parked(int32_t seq) REQUIRES(mutex_);
   bool use_parked(const Request& request, uint32_t& own) REQUIRES(mutex_);

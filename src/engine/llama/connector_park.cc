@@ -27,13 +27,22 @@ int32_t Connector::set_idle(int32_t seq, int32_t have) {
   return have;
 }
 
-// Parks those of the sequences named idle that can be. True if there was one.
-bool Connector::park_idle(int32_t asking) {
-  bool any = false;
+// The sequences that were named idle for this question: before the next one, a request may use any of them.
+std::vector<int32_t> Connector::take_idle(int32_t asking) {
+  std::vector<int32_t> idle;
   for (uint32_t other = 0; other < sequences_.count(); ++other) {
     const auto seq = static_cast<int32_t>(other);
+    if (std::exchange(sequences_.at(seq).idle, false) && seq != asking) idle.push_back(seq);
+  }
+  return idle;
+}
+
+// Parks those of them that can be. True if there was one.
+bool Connector::park(std::span<const int32_t> idle) {
+  bool any = false;
+  for (const int32_t seq : idle) {
+    if (!may_leave(seq)) continue;
     Sequence& sequence = sequences_.at(seq);
-    if (!std::exchange(sequence.idle, false) || seq == asking || !may_leave(seq)) continue;
     const uint32_t rows = sequence.published_rows / engine_.facts.block_tokens * engine_.facts.block_tokens;
     engine_.api.memory_seq_rm(engine_.memory, seq, 0, static_cast<llama_pos>(rows));
     if (rows < sequence.rows()) transfer_.take_rows(seq, sequence.tail);

@@ -186,6 +186,25 @@ TEST_F(ConnectorPark, IdleOnesMakeRoomForWhatIsRestored) {
   EXPECT_TRUE(engine_.has_rows(0, 0));
 }
 
+// Of the rows behind the last whole block, too, only those are used that the request begins with.
+TEST_F(ConnectorPark, APartOfTheLastRowsIsUsed) {
+  park();
+  const auto other = join(head(prompt_, 196), random_tokens(3, 50));
+  const Logits found = engine_.ask(0, other);
+  EXPECT_EQ(engine_.last_restored(), 196);
+  expect_close(found, bare(other));
+}
+
+// A sequence is idle for one question: at the next one it may be in use.
+TEST_F(ConnectorPark, WhoHadToWaitLeavesNobodyNamedIdle) {
+  engine_.ask(2, random_tokens(2, 200));
+  EXPECT_EQ(engine_.restore(0, prompt_, 0), 0);
+  EXPECT_EQ(engine_.connector->set_idle(2, 200), 200);
+  EXPECT_EQ(engine_.restore(1, prompt_, 0), Connector::kAskAgain);
+  EXPECT_EQ(engine_.restore(3, random_tokens(4, 20), 0), 0);
+  EXPECT_TRUE(engine_.has_rows(2, 200));
+}
+
 TEST_F(ConnectorPark, WhatTheRequestSharesIsTakenFirst) {
   engine_.ask(0, prompt_);
   EXPECT_EQ(engine_.connector->set_idle(0, 200), 200);

@@ -18,6 +18,7 @@ int32_t Connector::restore(int32_t seq, std::span<const Token> prompt, int32_t h
                            uint32_t flags) {
   MutexLock lock(mutex_);
   const HookTime time(engine_, Counter::kHookTime);
+  const std::vector<int32_t> idle = take_idle(seq);
   const bool bypass = (flags & kBypass) != 0;
   if (!sequences_.contains(seq) || have < 0) return have;
   salted_ = salted_ || !salt.empty();
@@ -30,11 +31,12 @@ int32_t Connector::restore(int32_t seq, std::span<const Token> prompt, int32_t h
     log_debug("sequence {}: prompt of {} waits for another one", seq, prompt.size());
     return kAskAgain;
   }
-  int32_t held = kNoCells;
-  do {
-    held = settle(request) ? answer(request) : static_cast<int32_t>(request.have);
-  } while (park_idle(seq) && held == kNoCells);
-  return held;
+  const auto settled_answer = [&]() REQUIRES(mutex_) {
+    return settle(request) ? answer(request) : static_cast<int32_t>(request.have);
+  };
+  const int32_t held = settled_answer();
+  const bool room = park(idle);
+  return room && held == kNoCells ? settled_answer() : held;
 }
 
 // Whether the rows of the sequence were made for a request with other wishes.
