@@ -126,15 +126,4 @@ Result<std::string> http_get(uint16_t port, const std::string& path) {
   return exchange.body();
 }
 
-Result<uint16_t> free_port() {
-  asio::io_context context;
-  boost::system::error_code error;
-  tcp::acceptor acceptor(context);
-  acceptor.open(tcp::v4(), error);
-  if (!error) acceptor.bind(tcp::endpoint(asio::ip::address_v4::loopback(), 0), error);
-  const tcp::endpoint bound = error ? tcp::endpoint() : acceptor.local_endpoint(error);
-  if (error) return fail(Code::kResourceExhausted, "no free TCP port");
-  return bound.port();
-}
-
 }  // namespace rhizome::bench

@@ -49,7 +49,4 @@ ChatAnswer chat(uint16_t port, const ChatRequest& request);
 // The body of a GET. kUnavailable when nobody answers or the status is not 200.
 Result<std::string> http_get(uint16_t port, const std::string& path);
 
-// A TCP port of 127.0.0.1 that nobody listens on now.
-Result<uint16_t> free_port();
-
 }  // namespace rhizome::bench

@@ -21,6 +21,22 @@ constexpr uint64_t kHealthPause = 50'000'000;
 constexpr int kWarmUpsMax = 200;  // with the pause between them, ten seconds of hashing and more
 
 constexpr uint64_t kStatFileMax = 4096;
+constexpr uint64_t kLogMax = 16 << 20;  // of a server that has only started
+constexpr size_t kLogShown = 1500;
+
+std::string end_of(const std::string& log) {
+  return log.size() <= kLogShown ? log : "..." + log.substr(log.size() - kLogShown);
+}
+
+// The number that follows `words` and that the line goes on behind; 0 while it was not said, or not to its end.
+uint16_t port_behind(std::string_view words, std::string_view said) {
+  const size_t at = said.find(words);
+  if (at == std::string_view::npos) return 0;
+  const std::string_view rest = said.substr(at + words.size());
+  uint16_t port = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), port);
+  return error == std::errc() && end != rest.data() + rest.size() ? port : 0;
+}
 
 // The parent of a process: the fourth field of its stat line; the second is its name in parentheses, with anything in
 // it.
@@ -105,17 +121,17 @@ Fleet::~Fleet() {
   std::filesystem::remove_all(folder_, error);
 }
 
-std::vector<std::string> Fleet::command(const ServerPlan& plan, const Server& server) const {
+// The servers choose their own ports and say so in their logs: a port that was free a moment ago may be taken.
+std::vector<std::string> Fleet::command(const ServerPlan& plan) const {
   std::vector<std::string> line;
   if (plan.side == Side::kStock) {
     line = {locations_.stock_server};
   } else {
-    line = {locations_.program, "serve",           "--metrics-port", std::to_string(server.metrics_port_),
-            "--cache-dir",      folder_ + "/cache"};
+    line = {locations_.program, "serve", "--metrics-port", "0", "--cache-dir", folder_ + "/cache"};
     line.insert(line.end(), plan.cache_arguments.begin(), plan.cache_arguments.end());
   }
   for (const std::string& argument : {std::string("-m"), plan.model, std::string("--host"), std::string("127.0.0.1"),
-                                      std::string("--port"), std::to_string(server.port_)}) {
+                                      std::string("--port"), std::string("0")}) {
     line.push_back(argument);
   }
   line.insert(line.end(), plan.arguments.begin(), plan.arguments.end());
@@ -129,7 +145,7 @@ Status Fleet::spawn(const ServerPlan& plan, Server& server, const std::string& l
   options.environment_removed = steering_variables();
   options.die_with_parent = true;
   options.own_process_group = true;  // Ctrl-C reaches the bench alone, which then stops its servers in order
-  const std::vector<std::string> line = command(plan, server);
+  const std::vector<std::string> line = command(plan);
   MutexLock lock(mutex_);
   if (interrupted_) return fail(Code::kCancelled, "interrupted");
   Result<Child> child = Child::spawn(line, options);
@@ -141,22 +157,34 @@ Status Fleet::spawn(const ServerPlan& plan, Server& server, const std::string& l
 
 Result<std::unique_ptr<Server>> Fleet::start(const ServerPlan& plan) {
   std::unique_ptr<Server> server(new Server(*this, plan.side));
-  const Result<uint16_t> port = free_port();
-  const Result<uint16_t> metrics_port = free_port();
-  if (!port || !metrics_port) return fail(Code::kResourceExhausted, "no free TCP port");
-  server->port_ = *port;
-  server->metrics_port_ = *metrics_port;
   const char* side = plan.side == Side::kStock ? "stock" : "rhizome";
   const std::string log = folder_ + "/" + std::to_string(started_++) + "-" + side + ".log";
   Status ready = spawn(plan, *server, log);
+  if (ready) ready = wait_until_listening(*server, log);
   if (ready) ready = wait_until_healthy(*server);
   if (ready) ready = warm_up(*server);
   if (!ready) {
-    if (!interrupted_)
-      std::cerr << "rhizome bench: the " << side << " server: " << ready.error().reason << " (" << log << ")\n";
+    if (!interrupted_) {
+      std::cerr << "rhizome bench: the " << side << " server: " << ready.error().reason << " (" << log
+                << "); the end of its log:\n"
+                << end_of(read_text_file(log, kLogMax).value_or(std::string()));
+    }
     return fail(ready.error());
   }
   return server;
+}
+
+Status Fleet::wait_until_listening(Server& server, const std::string& log) {
+  const uint64_t give_up_ns = monotonic_now_ns() + kStartPatience;
+  while (server.port_ == 0 || (server.side_ == Side::kRhizome && server.metrics_port_ == 0)) {
+    if (interrupted_) return fail(Code::kCancelled, "interrupted");
+    if (!is_running(server.pid_)) return fail(Code::kUnavailable, "it ended while it started");
+    if (monotonic_now_ns() > give_up_ns) return fail(Code::kDeadlineExceeded, "it did not get ready in time");
+    const std::string said = read_text_file(log, kLogMax).value_or(std::string());
+    server.port_ = port_behind("listening on http://127.0.0.1:", said);
+    server.metrics_port_ = port_behind("metrics at http://127.0.0.1:", said);
+  }
+  return {};
 }
 
 Status Fleet::wait_until_healthy(const Server& server) {

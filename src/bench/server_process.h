@@ -82,8 +82,9 @@ class Fleet {
   friend class Server;
   Fleet(const Locations& locations, std::string folder) : locations_(locations), folder_(std::move(folder)) {}
 
-  std::vector<std::string> command(const ServerPlan& plan, const Server& server) const;
+  std::vector<std::string> command(const ServerPlan& plan) const;
   Status spawn(const ServerPlan& plan, Server& server, const std::string& log);
+  Status wait_until_listening(Server& server, const std::string& log);
   Status wait_until_healthy(const Server& server);
   Status warm_up(const Server& server);
   bool is_running(pid_t pid);
