@@ -49,4 +49,8 @@ Result<Thread> start_thread(std::string_view name, std::function<void()> run) {
   return start_thread(name, [run = std::move(run)](const std::stop_token&) { run(); });
 }
 
+void yield_thread() {
+  std::this_thread::yield();
+}
+
 }  // namespace rhizome

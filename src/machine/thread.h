@@ -36,4 +36,7 @@ class Thread {
 Result<Thread> start_thread(std::string_view name, std::function<void(std::stop_token)> run);
 Result<Thread> start_thread(std::string_view name, std::function<void()> run);
 
+// Lets another thread run, if one wants to.
+void yield_thread();
+
 }  // namespace rhizome
