@@ -1,10 +1,12 @@
 // Waiting for a few instructions of another thread.
 //
-// Thread-safety: a Spin belongs to one thread.
+// Thread-safety: a Spin belongs to one thread; a SpinLock is for sharing.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
+#include "contract/thread_annotations.h"
 #include "machine/thread.h"
 
 namespace rhizome {
@@ -26,6 +28,22 @@ class Spin {
  private:
   static constexpr uint32_t kPausesBeforeYield = 64;
   uint32_t rounds_ = 0;
+};
+
+// A lock for sections of a few instructions that wait for nothing themselves.
+class CAPABILITY("mutex") SpinLock {
+ public:
+  void lock() ACQUIRE() {
+    Spin spin;
+    while (held_.exchange(true, std::memory_order_acquire)) {  // pairs with the release in unlock()
+      while (held_.load(std::memory_order_relaxed))
+        spin.wait();
+    }
+  }
+  void unlock() RELEASE() { held_.store(false, std::memory_order_release); }  // pairs with the acquire in lock()
+
+ private:
+  std::atomic<bool> held_{false};
 };
 
 }  // namespace rhizome

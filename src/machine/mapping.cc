@@ -87,6 +87,10 @@ void Mapping::discard(uint64_t offset, uint64_t length) const {
   RHIZOME_CHECK(failed == 0);
 }
 
+void Mapping::prefer_huge_pages() const {
+  static_cast<void>(::madvise(bytes_.data(), bytes_.size(), MADV_HUGEPAGE));
+}
+
 void Mapping::reset() {
   if (bytes_.empty()) return;
   const int failed = ::munmap(bytes_.data(), bytes_.size());

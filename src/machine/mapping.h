@@ -40,6 +40,9 @@ class Mapping {
   // zero afterwards. The range must lie inside the mapping.
   void discard(uint64_t offset, uint64_t length) const;
 
+  // Asks the kernel for pages of 2 MiB where it has some; it may refuse without harm.
+  void prefer_huge_pages() const;
+
   void reset();
 
  private:
