@@ -24,6 +24,7 @@ class Client;
 // Names an opened keyspace within one Client. Zero is none.
 struct KeyspaceId {
   uint32_t value = 0;
+  uint32_t generation = 0;
   friend bool operator==(KeyspaceId, KeyspaceId) = default;
 };
 

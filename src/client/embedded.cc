@@ -8,6 +8,14 @@
 
 namespace rhizome {
 
+namespace {
+
+Root root_of(KeyspaceId keyspace) {
+  return {keyspace.value, keyspace.generation};
+}
+
+}  // namespace
+
 // A client whose store is in this process. Its keyspace ids are the store's roots.
 class EmbeddedClient final : public Client {
  public:
@@ -51,12 +59,12 @@ EmbeddedClient::~EmbeddedClient() {
 Result<KeyspaceId> EmbeddedClient::open(const Keyspace& keyspace, uint64_t payload_bytes) {
   const Result<Root> root = store_->open(keyspace, payload_bytes);
   if (!root) return fail(root.error());
-  return KeyspaceId{root->value};
+  return KeyspaceId{root->value, root->generation};
 }
 
 void EmbeddedClient::lookup(KeyspaceId keyspace, std::span<const Token> prompt, Hit& hit) {
   hit.release();
-  Match match = store_->lookup({keyspace.value}, prompt, hit.slots_);
+  StoredPrefix match = store_->lookup(root_of(keyspace), prompt, hit.slots_);
   hit.reason_ = match.reason;
   if (match.handle.empty()) return;
   hit.client_ = this;
@@ -65,7 +73,7 @@ void EmbeddedClient::lookup(KeyspaceId keyspace, std::span<const Token> prompt, 
 }
 
 size_t EmbeddedClient::peek(KeyspaceId keyspace, std::span<const Token> prompt) {
-  return size_t{store_->peek({keyspace.value}, prompt)} * store_->block_tokens();
+  return size_t{store_->peek(root_of(keyspace), prompt)} * store_->block_tokens();
 }
 
 Result<std::span<const std::byte>> EmbeddedClient::read(Hit& hit, std::span<const Token> prompt, size_t i) {
@@ -75,7 +83,7 @@ Result<std::span<const std::byte>> EmbeddedClient::read(Hit& hit, std::span<cons
   const BlockKey& parent = key_before(hit, prompt, i);
   Handle handle = Handle::unpack(hit.pin_);
   Result<std::span<const std::byte>> bytes =
-      store_->read({hit.keyspace_.value}, handle, prompt, static_cast<uint32_t>(i), hit.slots_[i], parent);
+      store_->read(root_of(hit.keyspace_), handle, prompt, static_cast<uint32_t>(i), hit.slots_[i], parent);
   hit.pin_ = Handle::pack(std::move(handle));
   if (!bytes) {
     hit.slots_.resize(i);
@@ -85,7 +93,7 @@ Result<std::span<const std::byte>> EmbeddedClient::read(Hit& hit, std::span<cons
 }
 
 Result<Draft> EmbeddedClient::reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) {
-  Result<BlockDraft> reserved = store_->reserve({keyspace.value}, tokens, first_block);
+  Result<BlockDraft> reserved = store_->reserve(root_of(keyspace), tokens, first_block);
   if (!reserved) return fail(reserved.error());
   Draft draft;
   draft.first_block_ = reserved->first_block();
@@ -109,7 +117,7 @@ size_t EmbeddedClient::commit(Draft draft) {
 }
 
 void EmbeddedClient::release_pin(KeyspaceId keyspace, uint64_t pin) {
-  store_->release({keyspace.value}, Handle::unpack(pin));
+  store_->release(root_of(keyspace), Handle::unpack(pin));
 }
 
 void EmbeddedClient::abort_draft(uint64_t id) {
@@ -119,7 +127,7 @@ void EmbeddedClient::abort_draft(uint64_t id) {
 const BlockKey& EmbeddedClient::key_before(Hit& hit, std::span<const Token> prompt, size_t block) const {
   const size_t block_tokens = store_->block_tokens();
   if (hit.key_block_ == 0 || hit.key_block_ > block) {
-    hit.key_ = store_->root_key_of({hit.keyspace_.value});
+    hit.key_ = store_->root_key_of(root_of(hit.keyspace_));
     hit.key_block_ = 0;
   }
   for (; hit.key_block_ < block; ++hit.key_block_) {

@@ -1,14 +1,15 @@
 #include "index/index.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "concurrency/mutex.h"
 #include "contract/check.h"
+#include "index/eviction.h"
+#include "index/insertion.h"
+#include "index/keyspaces.h"
 #include "index/run_tree.h"
 
 namespace rhizome {
@@ -32,146 +33,589 @@ uint64_t Handle::pack(Handle handle) {
 }
 
 Handle Handle::unpack(uint64_t packed) {
-  Handle handle;
-  handle.run_ = static_cast<uint32_t>(packed);
-  handle.depth_ = static_cast<uint32_t>(packed >> 32);
-  return handle;
+  return {static_cast<uint32_t>(packed), static_cast<uint32_t>(packed >> 32)};
 }
 
-struct Index::State {
-  explicit State(const IndexOptions& chosen) : options(chosen), tree(chosen.block_tokens, chosen.hash) {}
+namespace {
 
-  RunId root_run(Root root) const REQUIRES(mutex) {
-    return root.value == 0 || root.value > roots.size() ? 0 : roots[root.value - 1];
+// Headers that one call looks through on the search for the runs of cleared keyspaces.
+constexpr uint64_t kMarkedPerCall = 1 << 14;
+
+}  // namespace
+
+template <class Policy>
+struct BasicIndex<Policy>::State {
+  explicit State(const IndexOptions& chosen)
+      : options(chosen),
+        runs(chosen.memory_bytes, Policy::payload_bytes(chosen.block_tokens), chosen.recency),
+        tree(chosen, runs),
+        keyspaces(chosen.roots_max),
+        eviction(runs, &RunTree<Policy>::edge_of_stored, &tree.policy()) {}
+
+  using Section = Epochs::Section;
+
+  // While one exists, no insert is under way and none begins. With the mutex held, in no section.
+  class Closed {
+   public:
+    explicit Closed(State& state) : state_(state) {
+      // Sequentially consistent, with the fence of a section: an insert that did not see this is waited for.
+      state_.inserts_closed.store(true, std::memory_order_seq_cst);
+      state_.runs.epochs().wait_for_sections();
+    }
+    ~Closed() { state_.inserts_closed.store(false, std::memory_order_release); }
+    Closed(const Closed&) = delete;
+    Closed& operator=(const Closed&) = delete;
+
+   private:
+    State& state_;
+  };
+
+  RunId make_root(uint32_t slot);
+  bool is_stale(RunId root) const {
+    return runs.at(root).touch.load(std::memory_order_relaxed) != epoch.load(std::memory_order_acquire);
   }
+  // 0: not open, or nothing was stored since the last epoch began.
+  RunId current_root(Root root) const {
+    const RunId run = keyspaces.find(root);
+    return run == 0 || is_stale(run) ? 0 : run;
+  }
+  Status renew(Root root) EXCLUDES(mutex);
+  Status swap_root(Root root, bool close) EXCLUDES(mutex);
+
+  // Whether `handle` pins something under `root`; `depth` becomes the deepest place on its path that is not removed.
+  bool resolve(const Handle& handle, RunId root, uint32_t& depth) const;
+  bool is_pinned(uint32_t run, uint32_t depth) const;
+  // The locations of the blocks [first, depth) on the path to a pinned run.
+  void copy_above(RunId run, uint32_t depth, uint32_t first, std::span<Location> out) const;
+  Result<Inserted> insert_once(Root root, Handle& handle, const Prompt<Element>& prompt, uint32_t first_block,
+                               std::span<const Location> locations, std::span<Location> canonical, bool& again);
+  Result<Inserted> insert(Root root, Handle& handle, const Prompt<Element>& prompt, uint32_t first_block,
+                          std::span<const Location> locations, std::span<Location> canonical);
+  void why_missing(const RunView& at, const Prompt<Element>& prompt, uint32_t depth, Explanation& out) const;
+  uint64_t agreeing(const RunView& run, const Prompt<Element>& prompt, uint32_t depth) const;
+
+  // These two may be read without the mutex.
+  const Tombstones& tombstones() const NO_THREAD_SAFETY_ANALYSIS { return eviction.tombstones(); }
+  uint64_t removed_blocks() const NO_THREAD_SAFETY_ANALYSIS { return eviction.removed_blocks(); }
+
+  uint64_t mark(RunId id) REQUIRES(mutex);
+  void mark_step(uint64_t budget) REQUIRES(mutex);
 
   const IndexOptions options;
+  Runs runs;
+  RunTree<Policy> tree;
+  Keyspaces keyspaces;  // changed under the mutex
+  std::atomic<uint32_t> epoch{1};
+  std::atomic<bool> inserts_closed{false};
+  std::atomic<bool> marking{false};  // runs of cleared keyspaces may be unmarked
   Mutex mutex;
-  RunTree tree GUARDED_BY(mutex);
-  std::map<std::string, Root, std::less<>> roots_by_encoding GUARDED_BY(mutex);
-  std::vector<RunId> roots GUARDED_BY(mutex);
+  Eviction eviction GUARDED_BY(mutex);
+  RunId mark_cursor GUARDED_BY(mutex) = 0;
 };
 
-Index::Index(const IndexOptions& options) : state_(std::make_unique<State>(options)) {
-  RHIZOME_CHECK(options.block_tokens > 0);
+template <class Policy>
+BasicIndex<Policy>::BasicIndex(const IndexOptions& options) {
+  RHIZOME_CHECK(options.block_tokens > 0 && options.block_tokens <= kKernelBlockTokensMax);
+  state_ = std::make_unique<State>(options);
 }
 
-Index::~Index() = default;
+template <class Policy>
+BasicIndex<Policy>::~BasicIndex() = default;
 
-Result<Root> Index::open(std::span<const std::byte> encoding) {
+// --- keyspaces
+
+template <class Policy>
+RunId BasicIndex<Policy>::State::make_root(uint32_t slot) {
+  const RunId id = runs.arena().allocate(slot, 1);
+  if (id == 0) return 0;
+  Run& root = runs.at(id);
+  root.start.store(0, std::memory_order_relaxed);
+  root.parent.store(0, std::memory_order_relaxed);
+  root.owner.store(id, std::memory_order_relaxed);
+  root.base.store(0, std::memory_order_relaxed);
+  root.capacity.store(0, std::memory_order_relaxed);
+  root.touch.store(epoch.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  root.root.store(id, std::memory_order_relaxed);
+  root.hint.store(0, std::memory_order_relaxed);
+  root.edge.store(0, std::memory_order_relaxed);
+  root.shares.store(0, std::memory_order_relaxed);
+  root.dead_children.store(0, std::memory_order_relaxed);
+  // The pin is that of the open keyspace.
+  root.word.store(RunWord::make(1, 0, RunWord::kRoot).bits(), std::memory_order_relaxed);
+  root.ver.fetch_add(1, std::memory_order_release);  // live
+  runs.count(slot, 0, 1);
+  return id;
+}
+
+template <class Policy>
+Result<Root> BasicIndex<Policy>::open(std::span<const std::byte> encoding) {
   MutexLock lock(state_->mutex);
-  const std::string_view key(reinterpret_cast<const char*>(encoding.data()), encoding.size());
-  const auto known = state_->roots_by_encoding.find(key);
-  if (known != state_->roots_by_encoding.end()) return known->second;
-  if (state_->roots.size() >= state_->options.roots_max) return fail(Code::kResourceExhausted, "too many keyspaces");
-  const Root root{static_cast<uint32_t>(state_->roots.size() + 1)};
-  state_->roots.push_back(state_->tree.add_root(root.value));
-  state_->roots_by_encoding.emplace(key, root);
-  return root;
+  const Root known = state_->keyspaces.find(encoding);
+  if (known.value != 0) return known;
+  if (state_->keyspaces.full()) return fail(Code::kResourceExhausted, "too many keyspaces");
+  const typename State::Section section(state_->runs.epochs());
+  const RunId run = state_->make_root(section.slot());
+  if (run == 0) return fail(Code::kResourceExhausted, "the index is full");
+  return state_->keyspaces.add(encoding, run);
 }
 
-Match Index::lookup(Root root, std::span<const Token> tokens, std::span<Location> out) {
-  RHIZOME_CHECK(out.size() >= tokens.size() / state_->options.block_tokens);
-  MutexLock lock(state_->mutex);
-  Match match;
-  const RunId root_run = state_->root_run(root);
-  if (root_run == 0) return match;
-  RunTree& tree = state_->tree;
-  const RunTree::Place place = tree.walk({root_run, 0}, tokens);
-  tree.copy_locations(place, 0, out);
-  tree.pin(place.run);
-  tree.touch(place.run);
-  match.handle.run_ = place.run;
-  match.handle.depth_ = place.depth;
-  match.blocks = place.depth;
-  match.reason = tree.why_stopped(place, tokens, match.stopped_at);
-  return match;
-}
-
-uint32_t Index::peek(Root root, std::span<const Token> tokens) const {
-  MutexLock lock(state_->mutex);
-  const RunId root_run = state_->root_run(root);
-  return root_run == 0 ? 0 : state_->tree.walk({root_run, 0}, tokens).depth;
-}
-
-Result<Inserted> Index::insert(Handle& handle, std::span<const Token> tokens, uint32_t first_block,
-                               std::span<const Location> locations, std::span<Location> canonical) {
-  const size_t block_tokens = state_->options.block_tokens;
-  const size_t total = first_block + locations.size();
-  if (locations.empty()) return fail(Code::kInvalidArgument, "no blocks to insert");
-  if (tokens.size() != total * block_tokens || canonical.size() != locations.size()) {
-    return fail(Code::kInvalidArgument, "tokens and locations do not fit together");
+// Everything under the old root becomes unreachable with one store.
+template <class Policy>
+Status BasicIndex<Policy>::State::swap_root(Root root, bool close) {
+  MutexLock lock(mutex);
+  const RunId before = keyspaces.find(root);
+  if (before == 0) return fail(Code::kNotFound, "the keyspace is not open");
+  const Closed closed(*this);
+  if (close) {
+    keyspaces.take_out(root);
+  } else {
+    RunId run = 0;
+    {
+      const Section section(runs.epochs());
+      run = make_root(section.slot());
+    }
+    if (run == 0) return fail(Code::kResourceExhausted, "the index is full");
+    keyspaces.set(root, run);
   }
-  MutexLock lock(state_->mutex);
-  RunTree& tree = state_->tree;
-  if (!tree.is_pinned(handle.run_)) return fail(Code::kFailedPrecondition, "stale handle");
-  const RunTree::Place known = tree.nearest_live({handle.run_, handle.depth_}, static_cast<uint32_t>(total));
-  RunTree::Place place = tree.walk(known, tokens);
-  if (place.depth < first_block) return fail(Code::kFailedPrecondition, "the blocks before are not stored");
-  Inserted inserted;
-  inserted.stored_before = place.depth - first_block;
-  std::copy(locations.begin(), locations.end(), canonical.begin());
-  tree.copy_locations(place, first_block, canonical);
-  if (place.depth < total) {
-    const RunTree::Attached attached = tree.attach(place, handle.run_, tokens.subspan(place.depth * block_tokens),
-                                                   locations.subspan(inserted.stored_before));
-    place = attached.place;
-    inserted.split_at = attached.split_at;
-  }
-  // The new pin first: at no time is the path without one.
-  tree.pin(place.run);
-  tree.touch(place.run);
-  tree.unpin(std::exchange(handle.run_, 0));
-  handle.depth_ = 0;
-  inserted.handle.run_ = place.run;
-  inserted.handle.depth_ = place.depth;
-  return inserted;
-}
-
-Status Index::release(Handle handle) {
-  const RunId run = std::exchange(handle.run_, 0);
-  if (run == 0) return {};
-  MutexLock lock(state_->mutex);
-  if (!state_->tree.is_pinned(run) || handle.depth_ > state_->tree.depth_of(run)) {
-    return fail(Code::kFailedPrecondition, "stale handle");
-  }
-  state_->tree.unpin(run);
+  eviction.let_go_root(before);
+  mark_cursor = 0;
+  marking.store(true, std::memory_order_relaxed);
   return {};
 }
 
-size_t Index::evict(std::span<Location> out) {
-  MutexLock lock(state_->mutex);
-  return state_->tree.evict(out);
+template <class Policy>
+Status BasicIndex<Policy>::close(Root root) {
+  return state_->swap_root(root, true);
 }
 
-size_t Index::remove(const Handle& handle, uint32_t first_block) {
-  MutexLock lock(state_->mutex);
-  RHIZOME_CHECK(state_->tree.is_pinned(handle.run_) && first_block < handle.depth_);
-  return state_->tree.remove({handle.run_, handle.depth_}, first_block);
+template <class Policy>
+Status BasicIndex<Policy>::clear(Root root) {
+  return state_->swap_root(root, false);
 }
 
-size_t Index::reap(std::span<Location> out) {
-  MutexLock lock(state_->mutex);
-  return state_->tree.reap(out);
+template <class Policy>
+void BasicIndex<Policy>::start_epoch() {
+  State& state = *state_;
+  MutexLock lock(state.mutex);
+  const typename State::Closed closed(state);
+  state.epoch.fetch_add(1, std::memory_order_acq_rel);  // pairs with is_stale()
+  state.mark_cursor = 0;
+  state.marking.store(true, std::memory_order_relaxed);
 }
 
-uint64_t Index::held_blocks(Root root) const {
-  MutexLock lock(state_->mutex);
-  return state_->root_run(root) == 0 ? 0 : state_->tree.held_blocks(root.value);
+// A keyspace's first insert in a new epoch.
+template <class Policy>
+Status BasicIndex<Policy>::State::renew(Root root) {
+  {
+    MutexLock lock(mutex);
+    const RunId before = keyspaces.find(root);
+    if (before == 0 || !is_stale(before)) return {};
+  }
+  return swap_root(root, false);
 }
 
-IndexUsage Index::usage() const {
-  MutexLock lock(state_->mutex);
-  return state_->tree.usage();
+// --- look-ups
+
+template <class Policy>
+Match BasicIndex<Policy>::lookup(Root root, std::span<const Element> elements, std::span<Location> out) {
+  State& state = *state_;
+  const size_t blocks = elements.size() / state.tree.policy().block_elements();
+  RHIZOME_CHECK(out.size() >= blocks && blocks <= UINT32_MAX);
+  Match match;
+  const typename State::Section section(state.runs.epochs());
+  const RunId run = state.current_root(root);
+  if (run == 0) return match;
+  const Prompt<Element> prompt{elements.data(), 0, static_cast<uint32_t>(blocks)};
+  const auto place = state.tree.walk_and_pin(section.slot(), run, 0, prompt, out.data());
+  match.handle.run_ = place.run.id;
+  match.handle.depth_ = place.depth;
+  match.blocks = place.depth;
+  return match;
 }
 
-uint64_t Index::block_bytes_max(uint32_t block_tokens) {
-  // A run of one block: its array may be twice as long as needed; then the run, its places in the
-  // tables (which double when they grow), its place among the idle, and what the heap adds to each allocation.
-  constexpr uint64_t tables = 2 * (sizeof(void*) + 2 * sizeof(RunId)) + 2 * sizeof(Location);
-  constexpr uint64_t idle = 64;
-  constexpr uint64_t heap = 48;
-  return 2 * (uint64_t{block_tokens} + 1) * sizeof(uint32_t) + sizeof(Run) + tables + idle + heap;
+template <class Policy>
+uint32_t BasicIndex<Policy>::peek(Root root, std::span<const Element> elements) const {
+  State& state = *state_;
+  const typename State::Section section(state.runs.epochs());
+  const RunId run = state.current_root(root);
+  if (run == 0) return 0;
+  const size_t blocks = std::min<size_t>(elements.size() / state.tree.policy().block_elements(), UINT32_MAX);
+  const Prompt<Element> prompt{elements.data(), 0, static_cast<uint32_t>(blocks)};
+  return state.tree.walk(run, 0, prompt, nullptr).depth;
 }
+
+template <class Policy>
+Match BasicIndex<Policy>::resume(Root root, Handle& handle, std::span<const Element> rest, std::span<Location> out) {
+  if (handle.empty()) return lookup(root, rest, out);
+  State& state = *state_;
+  const size_t blocks = rest.size() / state.tree.policy().block_elements();
+  RHIZOME_CHECK(out.size() >= blocks && handle.blocks() + blocks <= UINT32_MAX);
+  Match match;
+  const typename State::Section section(state.runs.epochs());
+  const RunId run = state.current_root(root);
+  uint32_t depth = 0;
+  if (run != 0 && state.resolve(handle, run, depth) && depth == handle.depth_) {
+    const Prompt<Element> prompt{rest.data(), depth, depth + static_cast<uint32_t>(blocks)};
+    const auto place = state.tree.walk_and_pin(section.slot(), handle.run_, depth, prompt, out.data());
+    if (place.run.id != 0) {
+      state.runs.unpin(section.slot(), handle.run_);
+      handle.run_ = place.run.id;
+      handle.depth_ = place.depth;
+    } else {
+      state.runs.touch(state.runs.at(handle.run_));
+    }
+  }
+  match.blocks = handle.depth_;
+  match.handle = std::move(handle);
+  return match;
+}
+
+// How many elements of the block at `depth` agree with the run's.
+template <class Policy>
+uint64_t BasicIndex<Policy>::State::agreeing(const RunView& run, const Prompt<Element>& prompt, uint32_t depth) const {
+  if constexpr (Policy::kStoresElements) {
+    const auto* const stored = reinterpret_cast<const Element*>(runs.payload(run, depth));
+    const Element* const asked = tree.block(prompt, depth);
+    const auto differs = std::mismatch(stored, stored + options.block_tokens, asked);
+    return static_cast<uint64_t>(differs.first - stored);
+  } else {
+    return 0;
+  }
+}
+
+// The walk stopped at the end of `at`.
+template <class Policy>
+void BasicIndex<Policy>::State::why_missing(const RunView& at, const Prompt<Element>& prompt, uint32_t depth,
+                                            Explanation& out) const {
+  Tombstone tombstone;
+  if (tombstones().find(tree.edge(at.id, tree.block(prompt, depth)), depth, at.ver, tombstone)) {
+    out.reason = Reason::kEvicted;
+    out.evicted_ticks_ago = runs.last_now() - std::min(runs.last_now(), tombstone.when);
+    return;
+  }
+  RunView child;
+  const RunId hint = runs.at(at.id).hint.load(std::memory_order_acquire);  // pairs with Insertion::attach()
+  if (hint == 0 || !runs.read_child(hint, at.id, depth, child)) return;
+  out.reason = Reason::kDiverged;
+  out.stopped_at += agreeing(child, prompt, depth);
+}
+
+template <class Policy>
+Explanation BasicIndex<Policy>::explain(Root root, std::span<const Element> elements, const Match& match) const {
+  State& state = *state_;
+  const size_t block_elements = state.tree.policy().block_elements();
+  const uint32_t end = static_cast<uint32_t>(elements.size() / block_elements);
+  Explanation out;
+  out.stopped_at = uint64_t{match.blocks} * state.options.block_tokens;
+  if (match.blocks >= end) {
+    out.reason = elements.size() == end * block_elements ? Reason::kFull : Reason::kPartialBlock;
+    return out;
+  }
+  const typename State::Section section(state.runs.epochs());
+  const RunId any_root = state.keyspaces.find(root);
+  if (any_root == 0) return out;
+  RunView at;
+  if (state.is_stale(any_root)) {
+    const RunWord word(state.runs.at(any_root).word.load(std::memory_order_relaxed));
+    if (word.pins() > 1) out.reason = Reason::kStaleEpoch;
+    return out;
+  }
+  const bool pinned = !match.handle.empty();
+  if (pinned && !state.is_pinned(match.handle.run_, match.handle.depth_)) return out;
+  if (!state.runs.read_above(pinned ? match.handle.run_ : any_root, match.blocks, at)) return out;
+  const Prompt<Element> prompt{elements.data(), 0, end};
+  if (match.blocks < at.end()) {
+    out.reason = Reason::kDiverged;
+    out.stopped_at += state.agreeing(at, prompt, match.blocks);
+  } else {
+    state.why_missing(at, prompt, match.blocks, out);
+  }
+  return out;
+}
+
+template <class Policy>
+typename BasicIndex<Policy>::Elsewhere BasicIndex<Policy>::find_elsewhere(Root root,
+                                                                          std::span<const Element> elements) const {
+  std::vector<Root> others;
+  {
+    MutexLock lock(state_->mutex);
+    others = state_->keyspaces.all();
+  }
+  Elsewhere best;
+  for (const Root other : others) {
+    const uint32_t blocks = other == root ? 0 : peek(other, elements);
+    if (blocks > best.blocks) best = {other, blocks};
+  }
+  return best;
+}
+
+// --- inserts
+
+template <class Policy>
+bool BasicIndex<Policy>::State::is_pinned(uint32_t run, uint32_t depth) const {
+  if (depth == 0 || !runs.arena().is_header(run)) return false;
+  const RunWord word(runs.at(run).word.load(std::memory_order_acquire));  // pairs with whoever pinned
+  if (word.has(RunWord::kDead | RunWord::kRoot) || word.pins() == 0) return false;
+  // A run that is being split right now is no stale one.
+  RunView view;
+  return !runs.read(run, view) || depth <= view.end();
+}
+
+template <class Policy>
+bool BasicIndex<Policy>::State::resolve(const Handle& handle, RunId root, uint32_t& depth) const {
+  depth = 0;
+  if (handle.empty()) return true;
+  if (!is_pinned(handle.run_, handle.depth_)) return false;
+  if (runs.at(handle.run_).root.load(std::memory_order_relaxed) != root) return false;
+  depth = handle.depth_;
+  RunView view;
+  RunId run = handle.run_;
+  while (runs.read(run, view) && view.word.has(RunWord::kRemoved) && !view.word.has(RunWord::kRoot)) {
+    depth = std::min(depth, view.start);
+    run = view.parent;
+  }
+  return true;
+}
+
+template <class Policy>
+void BasicIndex<Policy>::State::copy_above(RunId run, uint32_t depth, uint32_t first, std::span<Location> out) const {
+  RunView view;
+  while (depth > first) {
+    // A run that is being split is read again: its splitter does not wait for us.
+    if (!runs.read_above(run, depth, view)) continue;
+    const uint32_t from = std::max(first, view.start);
+    std::copy_n(runs.locations(view, from), depth - from, out.begin() + (from - first));
+    depth = from;
+  }
+}
+
+template <class Policy>
+Result<Inserted> BasicIndex<Policy>::State::insert_once(Root root, Handle& handle, const Prompt<Element>& prompt,
+                                                        uint32_t first_block, std::span<const Location> locations,
+                                                        std::span<Location> canonical, bool& again) {
+  const Section section(runs.epochs());
+  again = inserts_closed.load(std::memory_order_acquire);  // pairs with ~Closed()
+  if (again) return fail(Code::kUnavailable, "inserts are closed");
+  const RunId run = keyspaces.find(root);
+  if (run == 0) return fail(Code::kFailedPrecondition, "the keyspace is not open");
+  again = is_stale(run);
+  if (again) return fail(Code::kUnavailable, "the keyspace's tree is of an older epoch");
+  typename Insertion<Policy>::Request request{run, handle.run_, 0, prompt, first_block, locations, canonical};
+  if (!resolve(handle, run, request.depth)) return fail(Code::kFailedPrecondition, "a handle that pins nothing here");
+  request.depth = std::min(request.depth, prompt.end);
+  if (request.depth < prompt.origin) return fail(Code::kFailedPrecondition, "the blocks before are not stored");
+  std::copy(locations.begin(), locations.end(), canonical.begin());
+  copy_above(handle.run_, request.depth, first_block, canonical);
+  Insertion<Policy> insertion(tree, runs, section.slot(), request);
+  const Status done = insertion.run();
+  handle.run_ = insertion.held();
+  if (!done) return fail(done.error());
+  Inserted inserted;
+  handle.depth_ = prompt.end;
+  inserted.handle = std::move(handle);
+  inserted.stored_before = insertion.stored_before();
+  inserted.split_at = insertion.split_at();
+  return inserted;
+}
+
+template <class Policy>
+Result<Inserted> BasicIndex<Policy>::State::insert(Root root, Handle& handle, const Prompt<Element>& prompt,
+                                                   uint32_t first_block, std::span<const Location> locations,
+                                                   std::span<Location> canonical) {
+  for (bool collected = false;;) {
+    bool again = false;
+    Result<Inserted> inserted = insert_once(root, handle, prompt, first_block, locations, canonical, again);
+    if (inserted) return inserted;
+    if (again) {
+      if (const Status renewed = renew(root); !renewed) return fail(renewed.error());
+      continue;
+    }
+    if (collected || inserted.error().code != Code::kResourceExhausted) return inserted;
+    // What was evicted may still wait in limbo.
+    MutexLock lock(mutex);
+    eviction.collect(true);
+    collected = true;
+  }
+}
+
+template <class Policy>
+Result<Inserted> BasicIndex<Policy>::insert(Root root, Handle& handle, std::span<const Element> elements,
+                                            uint32_t first_block, std::span<const Location> locations,
+                                            std::span<Location> canonical) {
+  const uint64_t total = uint64_t{first_block} + locations.size();
+  if (locations.empty()) return fail(Code::kInvalidArgument, "no blocks to insert");
+  if (elements.size() != total * state_->tree.policy().block_elements() || canonical.size() != locations.size() ||
+      total > UINT32_MAX) {
+    return fail(Code::kInvalidArgument, "elements and locations do not fit together");
+  }
+  const Prompt<Element> prompt{elements.data(), 0, static_cast<uint32_t>(total)};
+  return state_->insert(root, handle, prompt, first_block, locations, canonical);
+}
+
+template <class Policy>
+Result<Inserted> BasicIndex<Policy>::extend(Root root, Handle& handle, std::span<const Element> rest,
+                                            std::span<const Location> locations, std::span<Location> canonical) {
+  const uint64_t total = uint64_t{handle.blocks()} + locations.size();
+  if (locations.empty()) return fail(Code::kInvalidArgument, "no blocks to insert");
+  if (rest.size() != locations.size() * state_->tree.policy().block_elements() ||
+      canonical.size() != locations.size() || total > UINT32_MAX) {
+    return fail(Code::kInvalidArgument, "elements and locations do not fit together");
+  }
+  const Prompt<Element> prompt{rest.data(), handle.blocks(), static_cast<uint32_t>(total)};
+  return state_->insert(root, handle, prompt, handle.blocks(), locations, canonical);
+}
+
+template <class Policy>
+Status BasicIndex<Policy>::release(Handle handle) {
+  const RunId run = std::exchange(handle.run_, 0);
+  if (run == 0) return {};
+  const typename State::Section section(state_->runs.epochs());
+  if (!state_->is_pinned(run, handle.depth_)) return fail(Code::kFailedPrecondition, "a handle that pins nothing");
+  state_->runs.unpin(section.slot(), run);
+  return {};
+}
+
+// --- eviction and removal
+
+template <class Policy>
+size_t BasicIndex<Policy>::evict(std::span<Location> out) {
+  if (out.empty()) return 0;
+  MutexLock lock(state_->mutex);
+  return state_->eviction.evict(out);
+}
+
+// Returns the blocks that became removed.
+template <class Policy>
+uint64_t BasicIndex<Policy>::State::mark(RunId id) {
+  const RunWord before(runs.at(id).word.fetch_or(RunWord::kRemoved, std::memory_order_acq_rel));
+  if (before.has(RunWord::kRemoved | RunWord::kDead)) return 0;
+  runs.count(kThreadSlotShared, -int64_t{before.length()}, 0);
+  eviction.count_removed(before.length());
+  return before.length();
+}
+
+template <class Policy>
+size_t BasicIndex<Policy>::remove(const Handle& handle, uint32_t first_block) {
+  State& state = *state_;
+  Runs& runs = state.runs;
+  MutexLock lock(state.mutex);
+  RHIZOME_CHECK(state.is_pinned(handle.run_, handle.depth_) && first_block < handle.depth_);
+  const typename State::Closed closed(state);
+  RunView at;
+  if (!runs.read_above(handle.run_, first_block + 1, at) || at.word.has(RunWord::kRemoved)) return 0;
+  if (at.start < first_block) {
+    const typename State::Section section(runs.epochs());
+    const RunId upper = runs.arena().allocate(section.slot(), 1);
+    runs.lock(runs.at(at.id));
+    // Without memory for a cut, the blocks before go, too.
+    if (upper == 0 || !state.tree.cut(section.slot(), upper, at, first_block - at.start, 1))
+      runs.unlock(runs.at(at.id));
+  }
+  state.eviction.unlink(at.id);
+  size_t blocks = state.mark(at.id);
+  runs.arena().for_each(0, UINT64_MAX, [&](RunId id) NO_THREAD_SAFETY_ANALYSIS {
+    RunView below;
+    if (!runs.read(id, below) || below.word.has(RunWord::kDead | RunWord::kRoot | RunWord::kRemoved)) return;
+    RunView above = below;
+    while (above.start > first_block && !above.word.has(RunWord::kRemoved) && runs.read(above.parent, above)) {
+    }
+    if (above.word.has(RunWord::kRemoved)) blocks += state.mark(id);
+  });
+  state.eviction.sort_out_removed();
+  return blocks;
+}
+
+template <class Policy>
+void BasicIndex<Policy>::State::mark_step(uint64_t budget) {
+  mark_cursor = runs.arena().for_each(mark_cursor, budget, [&](RunId id) NO_THREAD_SAFETY_ANALYSIS {
+    RunView view;
+    if (!runs.read(id, view) || view.word.has(RunWord::kDead | RunWord::kRoot | RunWord::kRemoved)) return;
+    const RunId root = runs.at(id).root.load(std::memory_order_relaxed);
+    const bool gone = RunWord(runs.at(root).word.load(std::memory_order_relaxed)).has(RunWord::kRemoved);
+    if (gone || is_stale(root)) mark(id);
+  });
+  if (mark_cursor != 0) return;
+  marking.store(false, std::memory_order_relaxed);
+  eviction.sort_out_removed();
+}
+
+template <class Policy>
+size_t BasicIndex<Policy>::reap(std::span<Location> out) {
+  State& state = *state_;
+  if (out.empty()) return 0;
+  if (!state.marking.load(std::memory_order_relaxed)) {
+    // No lock when there is nothing to do, which is nearly always.
+    if (state.removed_blocks() == 0) return 0;
+  }
+  MutexLock lock(state.mutex);
+  while (state.marking.load(std::memory_order_relaxed))
+    state.mark_step(kMarkedPerCall);
+  return state.eviction.reap(out);
+}
+
+template <class Policy>
+IndexUsage BasicIndex<Policy>::usage() const {
+  State& state = *state_;
+  IndexUsage usage;
+  usage.blocks = static_cast<uint64_t>(std::max<int64_t>(state.runs.blocks_count(), 0));
+  usage.runs = static_cast<uint64_t>(std::max<int64_t>(state.runs.runs_count(), 0));
+  usage.bytes = state.runs.arena().bytes_used() + state.runs.edges().bytes_used();
+  MutexLock lock(state.mutex);
+  usage.removed_blocks = state.eviction.removed_blocks();
+  usage.roots = state.keyspaces.count();
+  return usage;
+}
+
+template <class Policy>
+IndexPins BasicIndex<Policy>::pins(Root root) const {
+  State& state = *state_;
+  Runs& runs = state.runs;
+  MutexLock lock(state.mutex);
+  const RunId wanted = root.value == 0 ? 0 : state.keyspaces.find(root);
+  struct Seen {
+    RunView view;
+    int64_t pins = 0;
+    int64_t children = 0;
+    bool counted = false;
+  };
+  std::map<RunId, Seen> all;
+  runs.arena().for_each(0, UINT64_MAX, [&](RunId id) {
+    RunView view;
+    if (!runs.read(id, view)) return;
+    all[view.parent].children += 1;
+    Seen& own = all[id];
+    own.view = view;
+    own.pins = int64_t{view.word.pins()} + runs.hot().hidden_pins(runs.at(id));
+  });
+  IndexPins pins;
+  for (auto& [id, run] : all) {
+    if (run.pins <= run.children || run.view.word.has(RunWord::kRoot | RunWord::kDead)) continue;
+    if (wanted != 0 && runs.at(id).root.load(std::memory_order_relaxed) != wanted) continue;
+    pins.handles += static_cast<uint64_t>(run.pins - run.children);
+    for (Seen* above = &run; above->view.id != 0 && !above->counted; above = &all[above->view.parent]) {
+      above->counted = true;
+      pins.blocks += above->view.length();
+    }
+  }
+  return pins;
+}
+
+template <class Policy>
+void BasicIndex<Policy>::prefault(uint64_t bytes) {
+  state_->runs.arena().prefault(bytes);
+}
+
+template <class Policy>
+uint64_t BasicIndex<Policy>::block_bytes_max(uint32_t block_tokens) {
+  const uint64_t payload = Policy::payload_bytes(block_tokens);
+  const uint64_t units = 1 + (Runs::payload_offset(1) + payload + kUnitBytes - 1) / kUnitBytes;
+  // Two places of the edge table, which is half full after it grew; the header's bit and the candidate's number.
+  constexpr uint64_t edges = 2 * 2 * 64 / 7 + 8;
+  return Arena::rounded(units) * kUnitBytes + kUnitBytes + edges;
+}
+
+template class BasicIndex<ExactPolicy>;
+template class BasicIndex<FingerprintPolicy>;
+template class BasicIndex<PrehashedPolicy>;
 
 }  // namespace rhizome

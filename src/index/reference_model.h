@@ -31,26 +31,26 @@ class ReferenceModel {
     return found;
   }
 
-  // Whether `reason` and the token it names are right for a look-up that found `found` blocks.
+  // Whether `reason` and the token it names may be said of a look-up that found `found` blocks. Which of several
+  // continuations is looked at is the index's choice, and it need not remember what was evicted.
   bool reason_is_right(uint32_t root, std::span<const Token> tokens, size_t found, Reason reason, uint64_t at) const {
     const size_t covered = found * block_tokens_;
     if (covered == tokens.size()) return reason == Reason::kFull && at == covered;
     if (tokens.size() - covered < block_tokens_) return reason == Reason::kPartialBlock && at == covered;
-    size_t common = 0;
-    bool continued = false;
+    if (reason == Reason::kEvicted) return ever_.count(path(root, tokens.first(covered + block_tokens_))) > 0;
+    if (reason == Reason::kNeverStored) return at == covered;
+    if (reason != Reason::kDiverged || found == 0) return false;
     for (const auto& [other, location] : blocks_) {
       if (other.first != root || other.second.size() != covered + block_tokens_) continue;
       if (!std::equal(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(covered), other.second.begin())) {
         continue;
       }
-      continued = true;
       size_t equal = covered;
       while (tokens[equal] == other.second[equal])
         ++equal;
-      common = std::max(common, equal);
+      if (equal == at) return true;
     }
-    if (found == 0 || !continued) return reason == Reason::kNeverStored && at == covered;
-    return reason == Reason::kDiverged && at == common;
+    return false;
   }
 
   // Stores what is not stored, and returns the locations of [first, first + locations.size()).
@@ -61,6 +61,7 @@ class ReferenceModel {
     std::vector<Location> canonical;
     for (size_t i = 0; i < locations.size(); ++i) {
       const size_t end = (first + i + 1) * block_tokens_;
+      ever_.insert(path(root, tokens.first(end)));
       canonical.push_back(blocks_.emplace(path(root, tokens.first(end)), locations[i]).first->second);
     }
     return canonical;
@@ -156,6 +157,7 @@ class ReferenceModel {
 
   const uint32_t block_tokens_;
   std::map<Path, Location> blocks_;
+  std::set<Path> ever_;  // stored at any time
   std::map<uint64_t, Held> held_;
   std::set<Location> removed_;
   uint64_t last_held_ = 0;

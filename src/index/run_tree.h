@@ -1,96 +1,85 @@
-// The trees of runs: what the index does, without its lock.
+// The run tree: the trees of runs of all keyspaces, walked without locks.
 //
-// Thread-safety: none; the index's lock guards it.
+// A walk goes from a run to the child whose first block agrees, comparing as many blocks as the child has. Nothing is
+// written on the way; only the deepest run is pinned, and if that run has changed meanwhile the walk is done again.
+//
+// An insert goes the same way with a pin, and where the prompt leaves what is stored it splits the run there, or
+// appends to the run, or attaches a new one behind its end. The pin that it holds keeps the end where it is.
+//
+// Thread-safety: may be called from any thread, in an epoch section whose slot is passed.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <set>
 #include <span>
-#include <utility>
-#include <vector>
 
-#include "index/branch_table.h"
-#include "index/index.h"
-#include "index/run.h"
+#include "index/index_types.h"
+#include "index/policy.h"
+#include "index/runs.h"
 
 namespace rhizome {
 
+// A prompt or the rest of one, in whole blocks: its first element stands at block `origin`.
+template <class Element>
+struct Prompt {
+  const Element* elements = nullptr;
+  uint32_t origin = 0;
+  uint32_t end = 0;  // in blocks, from the beginning of the prompt
+};
+
+template <class Policy>
 class RunTree {
  public:
-  using EdgeHash = uint64_t(RunId run, std::span<const Token> block);
+  using Element = typename Policy::Element;
 
-  // A place in a tree: `depth` blocks from its root, the last of them in `run` (or `run` is the root).
+  // How far a prompt leads: `run` is the deepest one, the root where nothing was found.
   struct Place {
-    RunId run = 0;
+    RunView run;
     uint32_t depth = 0;
   };
-  struct Attached {
-    Place place;
-    uint32_t split_at = Inserted::kNoSplit;
-  };
 
-  RunTree(uint32_t block_tokens, EdgeHash* hash);
+  RunTree(const IndexOptions& options, Runs& runs);
 
-  // Ordinals count from 1. Returns the root's own run.
-  RunId add_root(uint32_t ordinal);
+  const Policy& policy() const { return policy_; }
 
-  // The deepest place at or below `from` that the tokens lead to.
-  Place walk(Place from, std::span<const Token> tokens) const;
-  // Why the walk stopped there; the token goes to `stopped_at`.
-  Reason why_stopped(Place place, std::span<const Token> tokens, uint64_t& stopped_at) const;
-  // The deepest place above `place`, or itself, that look-ups can still find, at most `depth_max` deep.
-  Place nearest_live(Place place, uint32_t depth_max) const;
-  // Locations of the blocks [first, place.depth), or as many as fit.
-  void copy_locations(Place place, uint32_t first, std::span<Location> out) const;
+  // From a run that is a root or that the caller pins, and a depth that lies on the path to it. Locations go to
+  // out[depth - origin]; null: nowhere.
+  Place walk(RunId from, uint32_t depth, const Prompt<Element>& prompt, Location* out) const;
+  // The same, and takes a pin on the deepest run. Nothing found behind `depth`: no pin, and an empty view.
+  Place walk_and_pin(uint32_t slot, RunId from, uint32_t depth, const Prompt<Element>& prompt, Location* out);
 
-  // Puts blocks below `place`, which no stored continuation leads on from. `own` is the caller's pinned run:
-  // a run that only the caller pins grows in place.
-  Attached attach(Place place, RunId own, std::span<const Token> tokens, std::span<const Location> locations);
+  // The edge that leads on from a run to a block.
+  uint64_t edge(RunId run, const Element* block) const { return edge_of_word(run, policy_.word(block)); }
+  static uint64_t edge_of_stored(const void* policy, const Runs& runs, const RunView& run, uint32_t depth);
 
-  bool is_pinned(RunId run) const;
-  void pin(RunId run);
-  // The run must be pinned.
-  void unpin(RunId run);
-  void touch(RunId run) { at(run).touch = ++clock_; }
+  const Element* block(const Prompt<Element>& prompt, uint32_t depth) const {
+    return prompt.elements + uint64_t{depth - prompt.origin} * policy_.block_elements();
+  }
+  uint32_t match(const RunView& run, uint32_t depth, const Prompt<Element>& prompt, uint32_t blocks) const {
+    return policy_.match(runs_.payload(run, depth), block(prompt, depth), blocks);
+  }
+  // The child of `parent` that the prompt goes on with at `depth`, and how many of its blocks agree.
+  bool find_child(RunId parent, uint32_t depth, const Prompt<Element>& prompt, uint64_t edge, RunView& child,
+                  uint32_t& equal) const;
 
-  size_t evict(std::span<Location> out);
-  // Block `first` must lie on the path to `place`.
-  size_t remove(Place place, uint32_t first);
-  size_t reap(std::span<Location> out);
+  static uint64_t edge_of_word(RunId run, uint64_t word);
 
-  uint64_t held_blocks(uint32_t ordinal) const { return held_blocks_[ordinal]; }
-  const IndexUsage& usage() const { return usage_; }
-  uint32_t depth_of(RunId run) const { return at(run).end(); }
+  // Makes the first `offset` blocks of a run a run of their own, `upper`: allocated for nothing but a header, born with
+  // `pins` pins, one of which is the lower run's. The caller has locked the run, which is as it was read; on success
+  // it is unlocked. False: the edge table is full, nothing changed.
+  bool cut(uint32_t slot, RunId upper, const RunView& at, uint32_t offset, uint32_t pins);
 
  private:
-  Run& at(RunId id) { return *runs_[id]; }
-  const Run& at(RunId id) const { return *runs_[id]; }
+  bool step(RunId parent, uint32_t depth, const Prompt<Element>& prompt, uint64_t& edge, RunView& child,
+            uint32_t& equal) const;
+  uint32_t match_ahead(const RunView& run, uint32_t depth, const Prompt<Element>& prompt, uint64_t& next_edge) const;
+  void prefetch_child(uint64_t edge) const;
 
-  RunId add_run();
-  void drop_run(RunId id);
-  RunId find_child(RunId parent, std::span<const Token> block) const;
-  void link(RunId child);
-  void unlink(RunId child);
-  // Cuts `run` before its block `offset`; the part before becomes a new run, which is returned.
-  RunId split(RunId run, uint32_t offset);
-  void hold(RunId run);
-  void unhold(RunId run);
-  void set_idle(RunId run, bool idle);
-  void child_gone(RunId parent, uint64_t child_touch);
-  void bury(RunId run);
-
-  const uint32_t block_tokens_;
-  EdgeHash* const hash_;
-  std::vector<std::unique_ptr<Run>> runs_;
-  std::vector<RunId> unused_;
-  BranchTable branches_;
-  std::set<std::pair<uint64_t, RunId>> idle_;  // leaves that may be evicted, least recently used first
-  std::vector<Location> orphans_;              // of removed blocks that are gone
-  std::vector<uint64_t> held_blocks_;          // by ordinal
-  uint64_t clock_ = 0;
-  IndexUsage usage_;
+  const Policy policy_;
+  Runs& runs_;
 };
+
+extern template class RunTree<ExactPolicy>;
+extern template class RunTree<FingerprintPolicy>;
+extern template class RunTree<PrehashedPolicy>;
 
 }  // namespace rhizome

@@ -14,6 +14,8 @@ constexpr uint32_t kBlockTokensOffered[] = {16, 32, 64, 128, 256};
 // Keyspaces are many when tenants and salts are: a small budget must not go into their table.
 constexpr uint64_t kBytesForAKeyspaceSlot = 64 << 10;
 constexpr uint32_t kKeyspacesMin = 16;
+// Each slot pays for its description in the index; what the index reserves is only address space.
+constexpr uint64_t kIndexBytesMin = 1 << 20;
 // Beside its encoding, kept once, and its record: a tree without blocks and its places in the tables.
 constexpr uint64_t kKeyspaceOverheadBytes = 512;
 
@@ -44,10 +46,12 @@ Store::Store(const StoreOptions& options, std::unique_ptr<Slab> slab, Counters& 
     : options_(options),
       counters_(counters),
       slab_(std::move(slab)),
-      index_({.block_tokens = options.block_tokens, .roots_max = options.keyspaces_max}),
+      index_({.block_tokens = options.block_tokens,
+              .roots_max = options.keyspaces_max,
+              .memory_bytes = std::max(options.memory_bytes, kIndexBytesMin)}),
       opened_(std::make_unique<std::atomic<Opened*>[]>(options.keyspaces_max + 1)) {
   counters_.set(Counter::kMemoryCapacity, options_.memory_bytes);
-  publish_gauges(nullptr);
+  publish_used();
 }
 
 Store::~Store() {
@@ -85,27 +89,26 @@ Result<Root> Store::open(const Keyspace& keyspace, uint64_t payload_bytes) {
   made.root_key = root_key(made.digest);
   made.slot_bytes = slot_bytes;
   opened_[root->value].store(&made, std::memory_order_release);  // pairs with the acquire in opened()
-  publish_gauges(nullptr);
+  publish_used();
   return *root;
 }
 
-Match Store::lookup(Root root, std::span<const Token> prompt, std::vector<Location>& locations) {
-  Opened* keyspace = opened(root);
+StoredPrefix Store::lookup(Root root, std::span<const Token> prompt, std::vector<Location>& locations) {
+  StoredPrefix found;
+  const Opened* const keyspace = opened(root);
   if (keyspace == nullptr) {
     locations.clear();
-    Match none;
-    none.reason = Reason::kNotCacheable;
-    return none;
+    found.reason = Reason::kNotCacheable;
+    return found;
   }
   locations.resize(prompt.size() / options_.block_tokens);
   Match match = index_.lookup(root, prompt, locations);
   locations.resize(match.blocks);
-  if (match.blocks == 0) {
-    release(root, std::move(match.handle));
-  } else {
-    publish_gauges(keyspace);
-  }
-  return match;
+  count_pinned(*keyspace, 0, match.blocks);
+  found.reason = index_.explain(root, prompt, match).reason;
+  found.blocks = match.blocks;
+  found.handle = std::move(match.handle);
+  return found;
 }
 
 uint32_t Store::peek(Root root, std::span<const Token> prompt) const {
@@ -114,12 +117,13 @@ uint32_t Store::peek(Root root, std::span<const Token> prompt) const {
 
 void Store::release(Root root, Handle handle) {
   if (handle.empty()) return;
-  const bool pinned_blocks = handle.blocks() > 0;
+  const Opened* const keyspace = opened(root);
+  RHIZOME_CHECK(keyspace != nullptr);
+  const uint32_t blocks = handle.blocks();
   const Status released = index_.release(std::move(handle));
   RHIZOME_CHECK(released.has_value());
-  if (!pinned_blocks) return;
+  count_pinned(*keyspace, blocks, 0);
   reap();
-  publish_gauges(opened(root));
 }
 
 Result<std::span<const std::byte>> Store::read(Root root, const Handle& handle, std::span<const Token> prompt,
@@ -154,7 +158,7 @@ BlockKey Store::root_key_of(Root root) const {
 }
 
 Result<BlockDraft> Store::reserve(Root root, std::span<const Token> tokens, uint32_t first_block) {
-  Opened* keyspace = opened(root);
+  const Opened* const keyspace = opened(root);
   const size_t blocks = tokens.size() / options_.block_tokens;
   if (keyspace == nullptr) return fail(Code::kInvalidArgument, "keyspace not opened");
   if (tokens.size() % options_.block_tokens != 0 || first_block > blocks || blocks > UINT32_MAX) {
@@ -168,7 +172,7 @@ Result<BlockDraft> Store::reserve(Root root, std::span<const Token> tokens, uint
   draft.root_ = root;
   draft.prefix_ = std::move(match.handle);
   draft.first_block_ = match.blocks;
-  publish_gauges(keyspace);
+  count_pinned(*keyspace, 0, match.blocks);
   if (match.blocks < first_block) return fail(Code::kFailedPrecondition, "a block before is not stored");
   if (match.blocks == blocks) return draft;
   draft.parent_ = key_before(*keyspace, tokens, stored);
@@ -181,7 +185,7 @@ Result<BlockDraft> Store::reserve(Root root, std::span<const Token> tokens, uint
       break;
     }
   }
-  publish_gauges(keyspace);
+  publish_used();
   if (draft.slots_.empty()) return fail(Code::kResourceExhausted, "no memory that could be evicted");
   const size_t tokens_count = (match.blocks + draft.slots_.size()) * options_.block_tokens;
   draft.tokens_.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(tokens_count));
@@ -190,7 +194,7 @@ Result<BlockDraft> Store::reserve(Root root, std::span<const Token> tokens, uint
 
 size_t Store::commit(BlockDraft draft) {
   RHIZOME_CHECK(draft.store_ == this);
-  Opened& keyspace = *opened(draft.root_);
+  const Opened& keyspace = *opened(draft.root_);
   std::vector<Location> locations;
   BlockKey parent = draft.parent_;
   for (Reserved& slot : draft.slots_) {
@@ -206,12 +210,15 @@ size_t Store::commit(BlockDraft draft) {
   std::vector<Location> canonical(locations.size());
   // Counted before they can be found, and so before anybody can evict them: the gauge stays above zero.
   counters_.add(Counter::kBlocksStored, locations.size());
-  Result<Inserted> inserted = index_.insert(draft.prefix_, draft.tokens_, draft.first_block_, locations, canonical);
+  const uint32_t pinned_before = draft.prefix_.blocks();
+  Result<Inserted> inserted =
+      index_.insert(draft.root_, draft.prefix_, draft.tokens_, draft.first_block_, locations, canonical);
   size_t visible = 0;
   if (inserted) {
     visible = locations.size() - inserted->stored_before;
     locations.resize(inserted->stored_before);
     draft.prefix_ = std::move(inserted->handle);
+    count_pinned(keyspace, pinned_before, draft.prefix_.blocks());
   }
   counters_.sub(Counter::kBlocksStored, locations.size());
   free_slots(locations);
@@ -224,13 +231,14 @@ size_t Store::clear() {
   while (evict_one())
     ++blocks;
   slab_->trim();
-  publish_gauges(nullptr);
+  publish_used();
   return blocks;
 }
 
 Store::Opened* Store::opened(Root root) const {
   if (root.value == 0 || root.value > options_.keyspaces_max) return nullptr;
-  return opened_[root.value].load(std::memory_order_acquire);  // pairs with the release in open()
+  Opened* const found = opened_[root.value].load(std::memory_order_acquire);  // pairs with the release in open()
+  return found != nullptr && found->root == root ? found : nullptr;
 }
 
 Identity Store::identity_of(const Opened& keyspace, std::span<const Token> prompt, uint32_t block,
@@ -265,11 +273,8 @@ BlockKey Store::key_before(const Opened& keyspace, std::span<const Token> tokens
 
 void Store::abort(BlockDraft& draft) {
   draft.slots_.clear();
-  if (draft.prefix_.empty()) return;
-  const Status released = index_.release(std::move(draft.prefix_));
-  RHIZOME_CHECK(released.has_value());
-  reap();
-  publish_gauges(opened(draft.root_));
+  release(draft.root_, std::move(draft.prefix_));
+  publish_used();
 }
 
 bool Store::evict_one() {
@@ -292,8 +297,12 @@ void Store::free_slots(std::span<const Location> locations) {
 
 void Store::reap() {
   Location gone[32];
-  while (const size_t count = index_.reap(gone))
+  bool any = false;
+  while (const size_t count = index_.reap(gone)) {
     free_slots(std::span(gone).first(count));
+    any = true;
+  }
+  if (any) publish_used();
 }
 
 void Store::quarantine(const Opened& keyspace, const Handle& handle, uint32_t block, const char* what) {
@@ -307,16 +316,18 @@ void Store::quarantine(const Opened& keyspace, const Handle& handle, uint32_t bl
            what, blocks, hex(keyspace.digest, 8));
 }
 
-void Store::publish_gauges(Opened* keyspace) {
-  // Held across the calls below: what is read and what the gauge then says must be one step, else an
-  // older value could overwrite a newer one and stay. Neither index nor slab calls up.
-  MutexLock lock(gauges_mutex_);
-  if (keyspace != nullptr) {
-    const uint64_t held = index_.held_blocks(keyspace->root);
-    pinned_bytes_ += (held - keyspace->held_blocks) * keyspace->slot_bytes;
-    keyspace->held_blocks = held;
-    counters_.set(Counter::kMemoryPinned, pinned_bytes_);
+void Store::count_pinned(const Opened& keyspace, uint32_t blocks_before, uint32_t blocks_now) {
+  if (blocks_now > blocks_before) {
+    counters_.add(Counter::kMemoryPinned, (blocks_now - blocks_before) * keyspace.slot_bytes);
+  } else if (blocks_now < blocks_before) {
+    counters_.sub(Counter::kMemoryPinned, (blocks_before - blocks_now) * keyspace.slot_bytes);
   }
+}
+
+void Store::publish_used() {
+  // Held across the call below: what is read and what the gauge then says must be one step, else an older value could
+  // overwrite a newer one and stay. The slab does not call up.
+  MutexLock lock(used_mutex_);
   counters_.set(Counter::kMemoryUsed, slab_->usage().used_bytes);
 }
 

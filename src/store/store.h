@@ -4,7 +4,7 @@
 // A slot holds a block's identity (block/identity.h) and behind it the payload, both under one
 // checksum. Nothing is found before it is committed; nothing that does not verify is handed out.
 //
-// Thread-safety: everything here may be called from any thread. A Match and a BlockDraft belong to one
+// Thread-safety: everything here may be called from any thread. A StoredPrefix and a BlockDraft belong to one
 // thread at a time and must not outlive the store. No call waits for another one's copying or hashing.
 #pragma once
 
@@ -32,6 +32,13 @@ struct StoreOptions {
   uint32_t keyspaces_max = 4096;  // fewer when the budget is small
 };
 
+// What a look-up found.
+struct StoredPrefix {
+  Handle handle;  // pins the blocks; empty when there are none
+  uint32_t blocks = 0;
+  Reason reason = Reason::kNeverStored;  // why it stopped there
+};
+
 class Store {
  public:
   // kInvalidArgument: a block size that is not offered, or a budget too small for anything.
@@ -47,16 +54,16 @@ class Store {
   // before. kResourceExhausted: one block does not fit the budget, or too many keyspaces.
   Result<Root> open(const Keyspace& keyspace, uint64_t payload_bytes);
 
-  // The longest stored prefix; `locations` is resized to it. The match's handle pins it and is given
-  // back by release(); it is empty when no block was found. A root that was not opened: kNotCacheable.
-  Match lookup(Root root, std::span<const Token> prompt, std::vector<Location>& locations);
+  // The longest stored prefix; `locations` is resized to it. Its handle is given back by release(). Waits for nobody. A
+  // root that was not opened: kNotCacheable.
+  StoredPrefix lookup(Root root, std::span<const Token> prompt, std::vector<Location>& locations);
 
   // Blocks that lookup() would find; takes no pin and counts as no use.
   uint32_t peek(Root root, std::span<const Token> prompt) const;
 
   void release(Root root, Handle handle);
 
-  // The payload of block `block` of a match, once its checksum agrees with its bytes and its identity
+  // The payload of block `block` of a prefix, once its checksum agrees with its bytes and its identity
   // with what was asked for. `parent` is the key of the block before. Valid while `handle` is held.
   // kDataLoss: it did not verify; it and all that continues it have been forgotten.
   Result<std::span<const std::byte>> read(Root root, const Handle& handle, std::span<const Token> prompt,
@@ -91,7 +98,6 @@ class Store {
     Digest digest{};
     BlockKey root_key;
     uint64_t slot_bytes = 0;
-    uint64_t held_blocks = 0;  // what the gauge says; guarded by gauges_mutex_
   };
 
   Store(const StoreOptions& options, std::unique_ptr<Slab> slab, Counters& counters);
@@ -107,7 +113,9 @@ class Store {
   void free_slots(std::span<const Location> locations);
   void reap();
   void quarantine(const Opened& keyspace, const Handle& handle, uint32_t block, const char* what);
-  void publish_gauges(Opened* keyspace) EXCLUDES(gauges_mutex_);
+  // What handles pin is counted once for each of them.
+  void count_pinned(const Opened& keyspace, uint32_t blocks_before, uint32_t blocks_now);
+  void publish_used() EXCLUDES(used_mutex_);
 
   const StoreOptions options_;
   Counters& counters_;
@@ -119,8 +127,7 @@ class Store {
   const std::unique_ptr<std::atomic<Opened*>[]> opened_;
   std::vector<std::unique_ptr<Opened>> owned_ GUARDED_BY(open_mutex_);
 
-  Mutex gauges_mutex_;
-  uint64_t pinned_bytes_ GUARDED_BY(gauges_mutex_) = 0;
+  Mutex used_mutex_;
 };
 
 }  // namespace rhizome

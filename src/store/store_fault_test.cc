@@ -93,10 +93,10 @@ TEST_P(StoreDamage, IsFoundAndQuarantinedWithAllThatContinuesIt) {
       user.put(root, tokens);
   }
   std::vector<Location> locations;
-  Match match = user.store->lookup(a, damaged, locations);
+  StoredPrefix match = user.store->lookup(a, damaged, locations);
   ASSERT_EQ(locations.size(), 4u);
   StoreTestAccess::flip(*user.store, locations[1], GetParam().byte);
-  Match other = user.store->lookup(a, beside, locations);
+  StoredPrefix other = user.store->lookup(a, beside, locations);
   user.store->release(a, std::move(match.handle));
 
   EXPECT_EQ(user.get(a, damaged), 1u);
@@ -128,8 +128,8 @@ TEST(StoreFault, DamageFoundTwiceIsQuarantinedOnce) {
   const std::vector<Token> tokens = blocks_of({1, 2, 3});
   user.put(a, tokens);
   std::vector<Location> locations;
-  Match first = user.store->lookup(a, tokens, locations);
-  Match second = user.store->lookup(a, tokens, locations);
+  StoredPrefix first = user.store->lookup(a, tokens, locations);
+  StoredPrefix second = user.store->lookup(a, tokens, locations);
   StoreTestAccess::flip(*user.store, locations[0], 500);
   EXPECT_EQ(user.read_all(a, first.handle, tokens, locations), 0u);
   EXPECT_EQ(user.put(a, tokens), 3u);
@@ -152,7 +152,7 @@ TEST(StoreFault, BytesOfAnotherPromptAreNotHandedOut) {
   const std::vector<Token> tokens = blocks_of({1, 2});
   user.put(a, tokens);
   std::vector<Location> locations;
-  Match match = user.store->lookup(a, tokens, locations);
+  StoredPrefix match = user.store->lookup(a, tokens, locations);
   EXPECT_EQ(user.read_all(a, match.handle, tokens, locations), 2u);
   EXPECT_EQ(user.read_all(a, match.handle, blocks_of({1, 3}), locations), 1u);
   EXPECT_EQ(user.count(Counter::kIdentityMismatches), 1u);

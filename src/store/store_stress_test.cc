@@ -29,7 +29,7 @@ void hammer(StoreUser& user, const std::vector<Root>& roots, uint64_t seed, std:
   for (int i = 0; i < 1500; ++i) {
     const Root root = roots[random() % roots.size()];
     const std::vector<Token> tokens = random_prompt(random);
-    Match match = user.store->lookup(root, tokens, locations);
+    StoredPrefix match = user.store->lookup(root, tokens, locations);
     if (random() % 64 == 0 && !locations.empty()) {
       // A wrong prompt at the first block: quarantined under the others' feet.
       user.read_all(root, match.handle, blocks_of({1000, 1, 1, 1, 1, 1}), std::span(locations).first(1));

@@ -156,7 +156,7 @@ TEST(Store, LookupsWithoutReadsPinNothingForGood) {
   user.put(a, tokens);
   std::vector<Location> locations;
   for (int i = 0; i < 1000; ++i) {
-    Match match = user.store->lookup(a, tokens, locations);
+    StoredPrefix match = user.store->lookup(a, tokens, locations);
     EXPECT_EQ(user.count(Counter::kMemoryPinned), 3 * (3000 + identity_bytes(16)));
     user.store->release(a, std::move(match.handle));
   }
@@ -172,7 +172,7 @@ TEST(Store, ReadersKeepTheirBytes) {
   user.put(a, tokens);
   user.put(a, blocks_of({9, 9}));
   std::vector<Location> locations;
-  Match match = user.store->lookup(a, std::span(tokens).first(48), locations);
+  StoredPrefix match = user.store->lookup(a, std::span(tokens).first(48), locations);
   EXPECT_EQ(match.blocks, 3u);
   EXPECT_GE(user.store->clear(), 2u);
   for (Token i = 100; i < 600; ++i)
@@ -188,7 +188,7 @@ TEST(Store, APartialMatchIsReleasedWhateverWasSplitMeanwhile) {
   const Root a = user.open(keyspace_named("a"));
   user.put(a, blocks_of({1, 2}));
   std::vector<Location> locations;
-  Match match = user.store->lookup(a, blocks_of({1}), locations);
+  StoredPrefix match = user.store->lookup(a, blocks_of({1}), locations);
   user.put(a, blocks_of({1, 9}));
   user.store->release(a, std::move(match.handle));
   user.expect_drains();
@@ -290,7 +290,7 @@ TEST(Store, ReusedSlotsHoldNothingOfTheirEarlierOwner) {
     while (user.store->index_usage().blocks > 0)
       user.store->clear();
     user.put(b, blocks_of({2}));
-    Match match = user.store->lookup(b, blocks_of({2}), after);
+    StoredPrefix match = user.store->lookup(b, blocks_of({2}), after);
     EXPECT_EQ(before, after) << "the slot was not used again: the test shows nothing";
     seen[run] = StoreTestAccess::slot(*user.store, after.at(0));
     user.store->release(b, std::move(match.handle));

@@ -1,0 +1,154 @@
+#include "index/arena.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "contract/check.h"
+
+namespace rhizome {
+namespace {
+
+constexpr uint64_t kExactUnitsMax = 16;
+constexpr uint64_t kUnitsMax = UINT32_MAX;
+constexpr uint64_t kCarvedTogetherUnitsMax = 64;
+constexpr uint64_t kCarvedTogether = 16;
+constexpr uint64_t kPage = 4096;
+
+}  // namespace
+
+Arena::Arena(uint64_t bytes) {
+  const uint64_t units = std::clamp<uint64_t>(bytes / kUnitBytes, 2 * kExactUnitsMax, kUnitsMax);
+  Result<Mapping> mapped = Mapping::anonymous(units * kUnitBytes);
+  RHIZOME_CHECK(mapped.has_value());
+  mapping_ = std::move(*mapped);
+  mapping_.prefer_huge_pages();
+  memory_ = mapping_.bytes().data();
+  units_ = static_cast<uint32_t>(units);
+  mapped = Mapping::anonymous((units / 64 + 1) * sizeof(uint64_t));
+  RHIZOME_CHECK(mapped.has_value());
+  headers_mapping_ = std::move(*mapped);
+  headers_ = reinterpret_cast<std::atomic<uint64_t>*>(headers_mapping_.bytes().data());
+}
+
+// Above the exact ones: 8 to 15 times a power of two.
+size_t Arena::class_of(uint64_t units) {
+  if (units <= kExactUnitsMax) return units;
+  uint64_t shift = static_cast<uint64_t>(std::bit_width(units)) - 4;
+  uint64_t mantissa = (units + (uint64_t{1} << shift) - 1) >> shift;
+  if (mantissa == 16) {
+    mantissa = 8;
+    ++shift;
+  }
+  return kExactUnitsMax + 1 + (shift - 1) * 8 + (mantissa - 8);
+}
+
+uint64_t Arena::class_units(size_t size_class) {
+  if (size_class <= kExactUnitsMax) return size_class;
+  const size_t above = size_class - kExactUnitsMax - 1;
+  return (above % 8 + 8) << (above / 8 + 1);
+}
+
+uint64_t Arena::rounded(uint64_t units) {
+  return class_units(class_of(units));
+}
+
+Arena::Cache& Arena::cache(uint32_t slot) {
+  std::unique_ptr<Cache>& own = caches_[slot];
+  if (own == nullptr) own = std::make_unique<Cache>();
+  return *own;
+}
+
+RunId Arena::allocate(uint32_t slot, uint64_t units) {
+  if (units >= units_) return 0;
+  const size_t size_class = class_of(units);
+  RunId id = 0;
+  if (size_class < kCachedClasses) {
+    std::vector<RunId>& own = cache(slot).free[size_class];
+    if (own.empty()) {
+      const MutexLock lock(mutex_);
+      std::vector<RunId>& shared = free_[size_class];
+      const auto moved = static_cast<std::ptrdiff_t>(std::min(shared.size(), kCacheStep));
+      own.insert(own.end(), shared.end() - moved, shared.end());
+      shared.resize(shared.size() - static_cast<size_t>(moved));
+      if (own.empty()) carve(size_class, own);
+    }
+    if (own.empty()) return 0;
+    id = own.back();
+    own.pop_back();
+  } else {
+    const MutexLock lock(mutex_);
+    std::vector<RunId>& shared = free_[size_class];
+    if (shared.empty()) carve(size_class, shared);
+    if (shared.empty()) return 0;
+    id = shared.back();
+    shared.pop_back();
+  }
+  units_used_[slot].fetch_add(static_cast<int64_t>(class_units(size_class)), std::memory_order_relaxed);
+  return id;
+}
+
+void Arena::free(uint32_t slot, RunId id) {
+  const size_t size_class = at(id).size_class;
+  units_used_[slot].fetch_sub(static_cast<int64_t>(class_units(size_class)), std::memory_order_relaxed);
+  if (size_class >= kCachedClasses) {
+    const MutexLock lock(mutex_);
+    free_[size_class].push_back(id);
+    return;
+  }
+  std::vector<RunId>& own = cache(slot).free[size_class];
+  own.push_back(id);
+  if (own.size() <= kCacheMax) return;
+  const MutexLock lock(mutex_);
+  std::vector<RunId>& shared = free_[size_class];
+  shared.insert(shared.end(), own.end() - kCacheStep, own.end());
+  own.resize(own.size() - kCacheStep);
+}
+
+void Arena::free_all(std::vector<RunId>& ids) {
+  if (ids.empty()) return;
+  uint64_t units = 0;
+  const MutexLock lock(mutex_);
+  for (const RunId id : ids) {
+    const size_t size_class = at(id).size_class;
+    units += class_units(size_class);
+    free_[size_class].push_back(id);
+  }
+  ids.clear();
+  units_freed_.fetch_add(static_cast<int64_t>(units), std::memory_order_relaxed);
+}
+
+void Arena::carve(size_t size_class, std::vector<RunId>& out) {
+  const uint64_t units = class_units(size_class);
+  const uint32_t carved = carved_.load(std::memory_order_relaxed);
+  uint64_t count = units <= kCarvedTogetherUnitsMax ? kCarvedTogether : 1;
+  count = std::min(count, (units_ - carved) / units);
+  // Descending, so that they are used in ascending order.
+  for (uint64_t i = count; i > 0; --i) {
+    const RunId id = carved + static_cast<RunId>((i - 1) * units);
+    Run& run = at(id);
+    run.size_class = static_cast<uint16_t>(size_class);
+    run.word.store(RunWord::kDead, std::memory_order_relaxed);
+    run.ver.store(1, std::memory_order_relaxed);
+    headers_[id / 64].fetch_or(uint64_t{1} << (id % 64), std::memory_order_relaxed);
+    out.push_back(id);
+  }
+  // Pairs with the acquire in for_each(): below the mark every header has its size.
+  carved_.store(carved + static_cast<uint32_t>(count * units), std::memory_order_release);
+}
+
+uint64_t Arena::bytes_used() const {
+  int64_t units = -units_freed_.load(std::memory_order_relaxed);
+  for (const std::atomic<int64_t>& used : units_used_)
+    units += used.load(std::memory_order_relaxed);
+  return static_cast<uint64_t>(std::max<int64_t>(units, 0)) * kUnitBytes;
+}
+
+void Arena::prefault(uint64_t bytes) {
+  const uint64_t from = uint64_t{carved_.load(std::memory_order_relaxed)} * kUnitBytes;
+  const uint64_t end = std::min<uint64_t>(bytes, uint64_t{units_} * kUnitBytes);
+  for (uint64_t at_byte = (from + kPage - 1) / kPage * kPage; at_byte < end; at_byte += kPage) {
+    static_cast<volatile std::byte*>(memory_)[at_byte] = std::byte{0};
+  }
+}
+
+}  // namespace rhizome

@@ -1,0 +1,100 @@
+// The arena: one reserved stretch of memory for all runs of an index, in units of 64 bytes.
+//
+// Allocations come in size classes: up to 16 units exactly, above that eight classes for each doubling. What is freed
+// is used again for its class only, so a unit that was once a header never becomes payload.
+//
+// Thread-safety: may be called from any thread. `slot` is the caller's thread slot (Epochs::Section::slot()), whose
+// free lists nobody else uses meanwhile.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "concurrency/mutex.h"
+#include "concurrency/thread_slot.h"
+#include "index/run.h"
+#include "machine/mapping.h"
+
+namespace rhizome {
+
+class Arena {
+ public:
+  // Memory is spent as it is first used. Aborts when the address space cannot be reserved.
+  explicit Arena(uint64_t bytes);
+
+  uint32_t units() const { return units_; }
+  // Whether a run of so many units could begin there. What a reader has read may be anything.
+  bool contains(RunId id, uint64_t units) const { return id != 0 && id + units <= units_; }
+  // Whether a header begins at that unit, free or not. `id` may be anything.
+  bool is_header(RunId id) const {
+    if (!contains(id, 1)) return false;
+    return (headers_[id / 64].load(std::memory_order_relaxed) >> (id % 64) & 1) != 0;
+  }
+
+  Run& at(RunId id) { return reinterpret_cast<Run*>(memory_)[id]; }
+  const Run& at(RunId id) const { return reinterpret_cast<const Run*>(memory_)[id]; }
+  std::byte* behind(RunId id) { return memory_ + (uint64_t{id} + 1) * kUnitBytes; }
+  const std::byte* behind(RunId id) const { return memory_ + (uint64_t{id} + 1) * kUnitBytes; }
+
+  // The header is as the last user left it, dead and with an odd ver. 0: the arena is full.
+  RunId allocate(uint32_t slot, uint64_t units);
+  void free(uint32_t slot, RunId id);
+  // The same from a thread that is in no section; `ids` becomes empty.
+  void free_all(std::vector<RunId>& ids);
+
+  // Units that an allocation of `units` takes.
+  static uint64_t rounded(uint64_t units);
+
+  uint64_t bytes_used() const;
+  // Touches every page that allocations up to so many bytes will use.
+  void prefault(uint64_t bytes);
+
+  // Calls visit(id) for headers from `cursor` on, free ones too, at most `budget` of them. Returns where to go on;
+  // 0: that were all.
+  template <class Visit>
+  RunId for_each(RunId cursor, uint64_t budget, Visit visit) const {
+    const uint32_t end = carved_.load(std::memory_order_acquire);  // pairs with the release in carve()
+    RunId id = cursor == 0 ? kFirst : cursor;
+    for (; id < end && budget > 0; --budget) {
+      visit(id);
+      id += static_cast<RunId>(class_units(at(id).size_class));
+    }
+    return id < end ? id : 0;
+  }
+
+ private:
+  static constexpr RunId kFirst = 1;
+  static constexpr size_t kClasses = 17 + 8 * 25;
+  static constexpr size_t kCachedClasses = 48;  // up to 256 units; larger ones are rare
+  static constexpr size_t kCacheMax = 64;
+  static constexpr size_t kCacheStep = 32;
+
+  struct Cache {
+    std::array<std::vector<RunId>, kCachedClasses> free;
+  };
+
+  static size_t class_of(uint64_t units);
+  static uint64_t class_units(size_t size_class);
+  Cache& cache(uint32_t slot);
+  // Makes headers of a class, appended to `out`; none when the arena is full.
+  void carve(size_t size_class, std::vector<RunId>& out) REQUIRES(mutex_);
+
+  Mapping mapping_;
+  std::byte* memory_ = nullptr;
+  uint32_t units_ = 0;
+  Mapping headers_mapping_;
+  std::atomic<uint64_t>* headers_ = nullptr;  // a bit for each unit
+  std::array<std::unique_ptr<Cache>, kThreadSlots> caches_;
+  std::array<std::atomic<int64_t>, kThreadSlots> units_used_{};
+  std::atomic<int64_t> units_freed_{0};
+
+  mutable Mutex mutex_;
+  std::array<std::vector<RunId>, kClasses> free_ GUARDED_BY(mutex_);
+  std::atomic<uint32_t> carved_{kFirst};
+};
+
+}  // namespace rhizome

@@ -1,0 +1,285 @@
+#include "index/eviction.h"
+
+#include <algorithm>
+
+#include "concurrency/race_point.h"
+#include "contract/check.h"
+
+namespace rhizome {
+namespace {
+
+// Waiting for an epoch costs a fence on all processors, so it is done for many dead runs at once.
+constexpr size_t kLimboStep = 512;
+// Hot runs are looked through now and then only.
+constexpr uint32_t kCallsPerCooling = 64;
+// A reader that does not come out of its section is not waited for.
+constexpr int kAdvancesMax = 64;
+
+}  // namespace
+
+size_t Eviction::evict(std::span<Location> out) {
+  drain();
+  if (++calls_ % kCallsPerCooling == 0) cool_hot_runs(false);
+  size_t got = 0;
+  while (got < out.size()) {
+    RunId id = 0;
+    uint64_t tick = 0;
+    if (pop_oldest(id, tick)) {
+      got += take_from(id, tick, out.subspan(got));
+    } else if (!find_more()) {
+      break;
+    }
+  }
+  collect(false);
+  return got;
+}
+
+size_t Eviction::reap(std::span<Location> out) {
+  if (removed_blocks_.load(std::memory_order_relaxed) == 0) return 0;
+  drain();
+  size_t got = std::min(out.size(), orphans_.size());
+  std::copy(orphans_.end() - static_cast<std::ptrdiff_t>(got), orphans_.end(), out.begin());
+  orphans_.resize(orphans_.size() - got);
+  count_removed(-static_cast<int64_t>(got));
+  while (got < out.size()) {
+    if (removed_.empty() && (!collect(true) || removed_.empty())) break;
+    const RunId id = removed_.back();
+    removed_.pop_back();
+    got += take_from(id, 0, out.subspan(got));
+  }
+  return got;
+}
+
+void Eviction::drain() {
+  runs_.drain_candidates(drained_);
+  for (const RunId id : drained_)
+    file(id);
+  drained_.clear();
+}
+
+void Eviction::file(RunId id) {
+  const Run& run = runs_.at(id);
+  if (RunWord(run.word.load(std::memory_order_relaxed)).has(RunWord::kRemoved)) {
+    removed_.push_back(id);
+  } else {
+    buckets_[runs_.whole_tick(run.touch.load(std::memory_order_relaxed))].push_back(id);
+  }
+}
+
+bool Eviction::pop_oldest(RunId& id, uint64_t& tick) {
+  while (!buckets_.empty()) {
+    const auto oldest = buckets_.begin();
+    if (oldest->second.empty()) {
+      buckets_.erase(oldest);
+      continue;
+    }
+    id = oldest->second.back();
+    tick = oldest->first;
+    oldest->second.pop_back();
+    return true;
+  }
+  return false;
+}
+
+// Candidates that only show when somebody looks: parents whose last child left limbo, hot runs that nobody uses.
+bool Eviction::find_more() {
+  bury_removed();
+  collect(true);
+  for (int advances = 0; buckets_.empty() && runs_.hot().any() && advances < kAdvancesMax; ++advances) {
+    cool_hot_runs(true);
+    runs_.epochs().try_advance();
+  }
+  return std::any_of(buckets_.begin(), buckets_.end(), [](const auto& bucket) { return !bucket.second.empty(); });
+}
+
+// Removed runs that nobody has reaped keep what is above them.
+void Eviction::bury_removed() {
+  while (!removed_.empty()) {
+    const RunId id = removed_.back();
+    removed_.pop_back();
+    const size_t before = orphans_.size();
+    orphans_.resize(before + RunWord(runs_.at(id).word.load(std::memory_order_relaxed)).length());
+    const size_t taken = take_from(id, 0, std::span(orphans_).subspan(before));
+    count_removed(static_cast<int64_t>(taken));
+    orphans_.resize(before + taken);
+  }
+}
+
+void Eviction::cool_hot_runs(bool all) {
+  if (!runs_.hot().any()) return;
+  std::vector<RunId> idle;
+  runs_.hot().cool(all, idle);
+  for (const RunId id : idle)
+    runs_.enqueue(kThreadSlotShared, id);
+  drain();
+}
+
+bool Eviction::still_idle(RunId id) {
+  Run& run = runs_.at(id);
+  RunWord word(run.word.load(std::memory_order_acquire));  // pairs with unpin()
+  const uint32_t dead_children = run.dead_children.load(std::memory_order_relaxed);
+  if (word.pins() == dead_children) return true;
+  run.word.fetch_and(~uint64_t{RunWord::kQueued}, std::memory_order_acq_rel);
+  RHIZOME_RACE_POINT("index.evict.not_queued");
+  // The last pin may have gone between the two, and its owner saw a run that was queued.
+  word = RunWord(run.word.load(std::memory_order_acquire));  // pairs with unpin()
+  if (word.pins() != dead_children) return false;
+  return !RunWord(run.word.fetch_or(RunWord::kQueued, std::memory_order_acq_rel)).has(RunWord::kQueued);
+}
+
+void Eviction::put_back(RunId id, bool removed, uint64_t tick) {
+  if (removed) {
+    removed_.push_back(id);
+  } else {
+    buckets_[tick].push_back(id);
+  }
+}
+
+size_t Eviction::take_from(RunId id, uint64_t tick, std::span<Location> out) {
+  if (!still_idle(id)) return 0;
+  Run& run = runs_.at(id);
+  RunView view;
+  // Nobody changes an idle run but who pins it first, and then the exchange below fails.
+  RHIZOME_CHECK(runs_.read(id, view));
+  const bool removed = view.word.has(RunWord::kRemoved);
+  const uint64_t last_use = runs_.whole_tick(run.touch.load(std::memory_order_relaxed));
+  if (!removed && last_use > tick) {
+    file(id);
+    return 0;
+  }
+  if (view.word.has(RunWord::kLocked) || view.word.pins() != run.dead_children.load(std::memory_order_relaxed)) {
+    put_back(id, removed, tick);
+    return 0;
+  }
+  const uint32_t count = static_cast<uint32_t>(std::min<size_t>(view.length(), out.size()));
+  const bool all = count == view.length();
+  const Location* const locations = runs_.locations(view, view.start);
+  for (uint32_t i = 0; i < count; ++i)
+    out[i] = locations[view.length() - 1 - i];
+  const RunWord after = all ? view.word.with(RunWord::kDead) : view.word.shorter(count).with(RunWord::kTrimmed);
+  uint64_t expected = view.word.bits();
+  RHIZOME_RACE_POINT("index.evict.before_exchange");
+  // Acquire: pairs with the release of the last unpin(). Release: who pins now sees what is gone.
+  if (!run.word.compare_exchange_strong(expected, after.bits(), std::memory_order_acq_rel)) {
+    put_back(id, removed, tick);
+    return 0;
+  }
+  if (removed) {
+    count_removed(-int64_t{count});
+  } else {
+    runs_.count(kThreadSlotShared, -int64_t{count}, 0);
+    // A reader that stops where these blocks were has come to the run above, or to what is left of this one.
+    const uint64_t edge =
+        all ? run.edge.load(std::memory_order_relaxed) : edge_of_(policy_, runs_, view, view.end() - count);
+    const Run& above = all ? runs_.at(view.parent) : run;
+    tombstones_.bury(edge, {runs_.last_now(), view.end() - count, above.ver.load(std::memory_order_relaxed)});
+  }
+  if (all) {
+    bury(id);
+  } else {
+    put_back(id, removed, tick);
+  }
+  return count;
+}
+
+void Eviction::unlink(RunId id) {
+  Run& run = runs_.at(id);
+  const uint64_t edge = run.edge.load(std::memory_order_relaxed);
+  if (edge == 0) return;
+  {
+    const EdgeTable::Lock lock(runs_.edges(), edge);
+    runs_.edges().remove(edge, id);
+    run.edge.store(0, std::memory_order_relaxed);
+  }
+  Run& parent = runs_.at(run.parent.load(std::memory_order_relaxed));
+  RunId hinted = id;
+  parent.hint.compare_exchange_strong(hinted, 0, std::memory_order_relaxed);
+}
+
+void Eviction::bury(RunId id) {
+  Run& run = runs_.at(id);
+  unlink(id);
+  const RunId parent_id = run.parent.load(std::memory_order_relaxed);
+  Run& parent = runs_.at(parent_id);
+  // A trunk is as fresh as what ended in its branches.
+  const uint32_t touch = run.touch.load(std::memory_order_relaxed);
+  const uint32_t parent_touch = parent.touch.load(std::memory_order_relaxed);
+  const RunWord parent_word(parent.word.load(std::memory_order_acquire));  // pairs with unpin()
+  const uint32_t dead_children = parent.dead_children.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (!parent_word.has(RunWord::kRoot)) {
+    if (static_cast<int32_t>(touch - parent_touch) > 0) parent.touch.store(touch, std::memory_order_relaxed);
+    if (RunWord(parent.word.load(std::memory_order_acquire)).pins() == dead_children &&
+        !RunWord(parent.word.fetch_or(RunWord::kQueued, std::memory_order_acq_rel)).has(RunWord::kQueued)) {
+      file(parent_id);
+    }
+  }
+  limbo_.push_back({id, runs_.epochs().current()});
+}
+
+bool Eviction::collect(bool force) {
+  if (limbo_.empty() || (!force && limbo_.size() < limbo_at_next_advance_)) return false;
+  Epochs& epochs = runs_.epochs();
+  const uint64_t newest = limbo_.back().epoch;
+  for (int i = 0; i < (force ? kAdvancesMax : 2) && !epochs.is_past(newest); ++i) {
+    if (!epochs.try_advance() && !force) break;
+  }
+  bool any = false;
+  while (!limbo_.empty() && epochs.is_past(limbo_.front().epoch)) {
+    const RunId id = limbo_.front().id;
+    limbo_.pop_front();
+    free_run(id);
+    any = true;
+  }
+  runs_.arena().free_all(freed_);
+  limbo_at_next_advance_ = limbo_.size() + kLimboStep;
+  return any;
+}
+
+// Its children have left limbo before it: they came there before, and what comes first leaves first.
+void Eviction::free_run(RunId id) {
+  Run& run = runs_.at(id);
+  RHIZOME_CHECK(run.dead_children.load(std::memory_order_relaxed) == 0);
+  const RunId parent_id = run.parent.load(std::memory_order_relaxed);
+  const RunId owner_id = run.owner.load(std::memory_order_relaxed);
+  const bool is_root = RunWord(run.word.load(std::memory_order_relaxed)).has(RunWord::kRoot);
+  // Whoever still names this place finds an odd ver, and later another one.
+  run.ver.fetch_add(1, std::memory_order_release);
+  runs_.count(kThreadSlotShared, 0, -1);
+  if (is_root || owner_id != id) freed_.push_back(id);
+  if (is_root) return;
+  if (runs_.at(owner_id).shares.fetch_sub(1, std::memory_order_acq_rel) == 1) freed_.push_back(owner_id);
+
+  Run& parent = runs_.at(parent_id);
+  parent.dead_children.fetch_sub(1, std::memory_order_relaxed);
+  const RunWord word(parent.word.fetch_sub(RunWord::kOnePin, std::memory_order_acq_rel));
+  RHIZOME_CHECK(word.pins() > 0);
+  if (word.pins() > 1 || word.has(RunWord::kDead)) return;
+  if (word.has(RunWord::kRoot)) {
+    // The pin of an open keyspace is gone: this was the last of a cleared tree.
+    parent.word.fetch_or(RunWord::kDead, std::memory_order_acq_rel);
+    limbo_.push_back({parent_id, runs_.epochs().current()});
+  } else if (!RunWord(parent.word.fetch_or(RunWord::kQueued, std::memory_order_acq_rel)).has(RunWord::kQueued)) {
+    file(parent_id);
+  }
+}
+
+void Eviction::let_go_root(RunId id) {
+  Run& root = runs_.at(id);
+  root.word.fetch_or(RunWord::kRemoved, std::memory_order_acq_rel);
+  if (RunWord(root.word.fetch_sub(RunWord::kOnePin, std::memory_order_acq_rel)).pins() > 1) return;
+  root.word.fetch_or(RunWord::kDead, std::memory_order_acq_rel);
+  limbo_.push_back({id, runs_.epochs().current()});
+}
+
+void Eviction::sort_out_removed() {
+  drain();
+  for (auto& [tick, ids] : buckets_) {
+    const auto removed = std::stable_partition(ids.begin(), ids.end(), [&](RunId id) {
+      return !RunWord(runs_.at(id).word.load(std::memory_order_relaxed)).has(RunWord::kRemoved);
+    });
+    removed_.insert(removed_.end(), removed, ids.end());
+    ids.erase(removed, ids.end());
+  }
+}
+
+}  // namespace rhizome

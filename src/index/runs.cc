@@ -1,0 +1,144 @@
+#include "index/runs.h"
+
+#include "concurrency/race_point.h"
+#include "contract/check.h"
+#include "machine/clock.h"
+
+namespace rhizome {
+
+Runs::Runs(uint64_t memory_bytes, uint64_t payload_bytes, Recency recency)
+    : payload_bytes_(payload_bytes), recency_(recency), arena_(memory_bytes), edges_(arena_), hot_(epochs_) {}
+
+uint32_t Runs::capacity_for(uint32_t blocks) const {
+  const uint64_t bytes = (Arena::rounded(units_for(blocks)) - 1) * kUnitBytes;
+  uint64_t capacity = bytes / (sizeof(Location) + payload_bytes_);
+  while (payload_offset(capacity) + capacity * payload_bytes_ > bytes)
+    --capacity;
+  return static_cast<uint32_t>(std::min<uint64_t>(capacity, RunWord::kLengthMax));
+}
+
+bool Runs::read(RunId id, RunView& out) const {
+  if (!arena_.contains(id, 1)) return false;
+  const Run& run = at(id);
+  Spin spin;
+  for (int tries = 0; tries < kReadTriesMax; ++tries) {
+    const uint32_t ver = run.ver.load(std::memory_order_acquire);  // pairs with the last store of a change
+    if (ver % 2 != 0) {
+      spin.wait();
+      continue;
+    }
+    // Acquire: if one of these is from a change that has begun, the load of ver below sees that it has. The word's
+    // also pairs with the release that made a run longer: its blocks are filled.
+    out.start = run.start.load(std::memory_order_acquire);
+    out.parent = run.parent.load(std::memory_order_acquire);
+    out.owner = run.owner.load(std::memory_order_acquire);
+    out.base = run.base.load(std::memory_order_acquire);
+    out.capacity = run.capacity.load(std::memory_order_acquire);
+    out.word = RunWord(run.word.load(std::memory_order_acquire));
+    if (run.ver.load(std::memory_order_relaxed) != ver) continue;
+    out.id = id;
+    out.ver = ver;
+    if (out.length() == 0) return out.word.has(RunWord::kRoot);
+    return uint64_t{out.base} + out.length() <= out.capacity && arena_.contains(out.owner, units_for(out.capacity));
+  }
+  return false;
+}
+
+bool Runs::read_child(RunId id, RunId parent, uint32_t depth, RunView& out) const {
+  // A split may have moved the child down since its number was read: then it is above.
+  constexpr int kSplitsMax = 16;
+  for (int splits = 0; splits < kSplitsMax; ++splits) {
+    if (!read(id, out) || out.word.has(RunWord::kDead | RunWord::kRoot)) return false;
+    if (out.start == depth) return out.parent == parent;
+    if (out.start < depth) return false;
+    id = out.parent;
+  }
+  return false;
+}
+
+bool Runs::read_above(RunId id, uint32_t depth, RunView& out) const {
+  for (;;) {
+    if (!read(id, out)) return false;
+    if (out.start < depth || out.word.has(RunWord::kRoot)) return true;
+    id = out.parent;
+  }
+}
+
+RunWord Runs::pin(uint32_t slot, RunId id) {
+  Run& run = at(id);
+  RunWord word(run.word.load(std::memory_order_acquire));  // pairs with try_promote(): the place is there
+  if (word.has(RunWord::kHot)) {
+    hot_.add(slot, run.hot_slot.load(std::memory_order_relaxed), 1);
+    return word;
+  }
+  // Acquire: pairs with the releases that changed the run before. Release: see unpin().
+  word = RunWord(run.word.fetch_add(RunWord::kOnePin, std::memory_order_acq_rel));
+  if (word.pins() >= HotPins::kPromoteAt && word.pins() < HotPins::kBias / 2) hot_.try_promote(id, run);
+  return word;
+}
+
+void Runs::unpin(uint32_t slot, RunId id) {
+  Run& run = at(id);
+  RunWord word(run.word.load(std::memory_order_acquire));  // pairs with try_promote()
+  if (word.has(RunWord::kHot)) {
+    hot_.add(slot, run.hot_slot.load(std::memory_order_relaxed), -1);
+    return;
+  }
+  // Release: what was read under the pin was read before the evictor's compare-and-swap (acquire) finds none.
+  word = RunWord(run.word.fetch_sub(RunWord::kOnePin, std::memory_order_acq_rel));
+  RHIZOME_CHECK(word.pins() > 0);
+  RHIZOME_RACE_POINT("index.unpin.before_enqueue");
+  // A dead child in limbo pins too, but does not keep its parent from being a candidate.
+  const uint32_t left = word.pins() - 1;
+  if (left == 0 || left == run.dead_children.load(std::memory_order_relaxed)) enqueue(slot, id);
+}
+
+void Runs::lock(Run& run) {
+  Spin spin;
+  // Acquire: pairs with the release of unlock().
+  while (RunWord(run.word.fetch_or(RunWord::kLocked, std::memory_order_acquire)).has(RunWord::kLocked)) {
+    while (RunWord(run.word.load(std::memory_order_relaxed)).has(RunWord::kLocked))
+      spin.wait();
+  }
+}
+
+void Runs::enqueue(uint32_t slot, RunId id) {
+  constexpr uint64_t kNoCandidate = RunWord::kDead | RunWord::kQueued | RunWord::kRoot;
+  Run& run = at(id);
+  if (RunWord(run.word.load(std::memory_order_relaxed)).has(kNoCandidate)) return;
+  if (RunWord(run.word.fetch_or(RunWord::kQueued, std::memory_order_acq_rel)).has(kNoCandidate)) return;
+  Slot& own = slots_[slot];
+  own.lock.lock();
+  own.candidates.push_back(id);
+  own.lock.unlock();
+  own.any.store(true, std::memory_order_release);  // pairs with the acquire in drain_candidates()
+}
+
+void Runs::drain_candidates(std::vector<RunId>& out) {
+  const uint32_t end = thread_slots_end();
+  for (uint32_t i = 0; i < end; ++i) {
+    Slot& slot = slots_[i];
+    if (!slot.any.load(std::memory_order_acquire)) continue;  // pairs with the release in enqueue()
+    slot.any.store(false, std::memory_order_relaxed);
+    slot.lock.lock();
+    out.insert(out.end(), slot.candidates.begin(), slot.candidates.end());
+    slot.candidates.clear();
+    slot.lock.unlock();
+  }
+}
+
+int64_t Runs::blocks_count() const {
+  int64_t sum = 0;
+  for (const Slot& slot : slots_)
+    sum += slot.blocks.load(std::memory_order_relaxed);
+  return sum;
+}
+
+int64_t Runs::runs_count() const {
+  int64_t sum = 0;
+  for (const Slot& slot : slots_)
+    sum += slot.runs.load(std::memory_order_relaxed);
+  return sum;
+}
+
+}  // namespace rhizome
