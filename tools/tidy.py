@@ -51,6 +51,7 @@ THIRD_PARTY = [
     (r'CLI/', ['cli', 'bench']),
     (r'nlohmann/', ['cli', 'bench']),
     (r'boost/', ['serve/http', 'bench']),
+    (r'zstd\.h', ['bench']),
     (r'prometheus/', ['serve/http']),
     (r'(llama|ggml|gguf|ggml-[a-z]+|llama-cpp)\.h$', ['engine/llama']),
 ]

@@ -152,7 +152,7 @@ int measure(const Options& options, const std::vector<const Case*>& cases, const
     std::cerr << "rhizome bench: no folder for the servers' logs: " << fleet.error().reason << "\n";
     return kFailed;
   }
-  Progress progress;
+  Progress progress("rhizome bench");
   Report report(options.json ? nullptr : &std::cout, is_colored(), !options.quick && options.model.empty());
   Stage stage{where, options.quick, **fleet, progress, report, {}, {}};
   std::atomic<bool> done = false;
