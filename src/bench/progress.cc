@@ -11,7 +11,7 @@ constexpr uint32_t kBarWidth = 24;
 
 }  // namespace
 
-Progress::Progress() : terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(std::string_view command) : command_(command), terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
   pause();
@@ -25,7 +25,7 @@ void Progress::begin(const std::string& what, uint32_t steps) {
   if (terminal_) {
     draw();
   } else {
-    std::cerr << "rhizome bench: " << what << "\n";
+    std::cerr << command_ << ": " << what << "\n";
   }
 }
 

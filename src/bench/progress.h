@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "concurrency/mutex.h"
 
@@ -12,7 +13,8 @@ namespace rhizome::bench {
 
 class Progress {
  public:
-  Progress();  // looks whether standard error is a terminal
+  // `command` begins each plain line. Looks whether standard error is a terminal.
+  explicit Progress(std::string_view command);
   ~Progress();
 
   // Begins a piece of work of `steps`; ends the one before.
@@ -25,6 +27,7 @@ class Progress {
   void draw() REQUIRES(mutex_);
   void clear() REQUIRES(mutex_);
 
+  const std::string command_;
   const bool terminal_;
   Mutex mutex_;
   std::string what_ GUARDED_BY(mutex_);

@@ -130,7 +130,7 @@ void Report::print_figures() {
             << figure_text(value);
     if (bound != nullptr) {
       const bool met = holds(*bound, value);
-      const char* verdict = !judged_ ? "(for the full model)" : met ? "met" : "SHORT";
+      const char* verdict = !judged_ ? "(for a full run)" : met ? "met" : "SHORT";
       const char* color = !colored_ || !judged_ ? "" : met ? "\x1b[32m" : "\x1b[31m";
       *table_ << std::setw(kValueWidth + 4) << bound_text(*bound) << "  " << color << verdict
               << (*color == 0 ? "" : "\x1b[0m");

@@ -44,7 +44,16 @@ constexpr CommandText kBench{
     false,
 };
 
-constexpr std::array kCommands = {kServe, kRun, kBench};
+constexpr CommandText kReplay{
+    "replay",
+    "Play a trace of requests against caches of given sizes, under each eviction order",
+    "replay TRACE [--capacity N,N%,...] [--json]",
+    "",  // rhizome replay --help says it itself
+    "rhizome replay conversation    Mooncake's trace, beside LRU and who knows the future",
+    false,
+};
+
+constexpr std::array kCommands = {kServe, kRun, kBench, kReplay};
 
 }  // namespace
 

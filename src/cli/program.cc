@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "bench/bench.h"
+#include "bench/replay.h"
 #include "cli/command_text.h"
 #include "cli/complaint.h"
 #include "cli/help.h"
@@ -33,6 +34,12 @@ int bench(const std::vector<std::string>& arguments) {
   return bench_main({.program = parts->program, .arguments = arguments});
 }
 
+int replay(const std::vector<std::string>& arguments) {
+  const auto parts = find_parts();
+  if (!parts) return wrong_call(parts.error());
+  return replay_main({.program = parts->program, .arguments = arguments});
+}
+
 // Prints one of the pages that are made from the program's own tables.
 int reference(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return say(reference_page());
@@ -59,6 +66,7 @@ int dispatch(const std::vector<std::string>& words) {
   if (first == "serve") return serve_main(arguments);
   if (first == "run") return run_main(arguments);
   if (first == "bench") return bench(arguments);
+  if (first == "replay") return replay(arguments);
   if (first == "reference") return reference(arguments);
   std::string known;
   for (const CommandText& command : commands())

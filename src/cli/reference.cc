@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/bench.h"
+#include "bench/replay.h"
 #include "cli/command_text.h"
 #include "cli/flag_table.h"
 #include "cli/program.h"
@@ -45,13 +46,20 @@ std::string code_block(std::string_view text) {
   return "```\n" + std::string(text) + "\n```\n";
 }
 
+// What a command says about itself where its text is not in the table.
+std::string shown(const CommandText& command) {
+  if (command.name == "bench") return bench_help();
+  if (command.name == "replay") return replay_help();
+  return std::string(command.example);
+}
+
 std::string commands_section() {
   std::string text = "## Commands\n\n";
   for (const CommandText& command : commands()) {
     text += "### rhizome " + std::string(command.name) + "\n\n" + std::string(command.line) + ".\n\n";
     text += code_block("rhizome " + std::string(command.usage)) + "\n";
     if (!command.description.empty()) text += std::string(command.description) + "\n\n";
-    text += code_block(command.name == "bench" ? bench_help() : std::string(command.example)) + "\n";
+    text += code_block(shown(command)) + "\n";
   }
   return text + std::string(kRules) + "\n";
 }
@@ -131,7 +139,7 @@ std::string bash_completion() {
          "    mapfile -t COMPREPLY < <(compgen -W '" +
          names +
          " --help --version' -- \"$word\")\n"
-         "  elif [[ $word == --* && ${COMP_WORDS[1]} != bench ]]; then\n"
+         "  elif [[ $word == --* && ${COMP_WORDS[1]} != bench && ${COMP_WORDS[1]} != replay ]]; then\n"
          "    mapfile -t COMPREPLY < <(compgen -W '" +
          flags +
          "' -- \"$word\")\n"
@@ -148,7 +156,7 @@ std::string man_page() {
   for (const CommandText& command : commands()) {
     text += ".SH RHIZOME " + std::string(command.name) + "\n" + roff(command.line) + ".\n";
     if (!command.description.empty()) text += ".PP\n" + roff(command.description) + "\n";
-    text += ".PP\n.nf\n" + roff(command.name == "bench" ? bench_help() : std::string(command.example)) + "\n.fi\n";
+    text += ".PP\n.nf\n" + roff(shown(command)) + "\n.fi\n";
   }
   text += ".SH CACHE FLAGS\n";
   for (const Flag& flag : cache_flags()) {

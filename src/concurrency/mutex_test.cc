@@ -79,6 +79,46 @@ TEST(CondVar, HandsATokenBackAndForth) {
   EXPECT_EQ(account.value, 2 * kRounds);
 }
 
+struct Pair {
+  SharedMutex mutex;
+  uint64_t first GUARDED_BY(mutex) = 0;
+  uint64_t second GUARDED_BY(mutex) = 0;
+};
+
+TEST(SharedMutex, ReadersNeverSeeHalfOfAWrite) {
+  constexpr uint64_t kRounds = 20'000;
+  Pair pair;
+  {
+    const Thread writer = start_thread("writer", [&pair] {
+                            for (uint64_t i = 0; i < kRounds; ++i) {
+                              const WriterLock lock(pair.mutex);
+                              ++pair.first;
+                              ++pair.second;
+                            }
+                          }).value();
+    for (uint64_t i = 0; i < kRounds; ++i) {
+      const ReaderLock lock(pair.mutex);
+      ASSERT_EQ(pair.first, pair.second);
+    }
+  }
+  const ReaderLock lock(pair.mutex);
+  EXPECT_EQ(pair.second, kRounds);
+}
+
+TEST(SharedMutex, LetsReadersInTogether) {
+  Pair pair;
+  const ReaderLock lock(pair.mutex);
+  uint64_t seen = 1;
+  start_thread("reader",
+               [&] {
+                 const ReaderLock other(pair.mutex);
+                 seen = pair.first;
+               })
+      .value()
+      .join();
+  EXPECT_EQ(seen, 0u);
+}
+
 TEST(CondVar, GivesUpAfterTheTimeAndHoldsTheLockAgain) {
   Account account;
   const MutexLock lock(account.mutex);

@@ -15,6 +15,8 @@
 #define REQUIRES(...) RHIZOME_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define EXCLUDES(...) RHIZOME_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define ACQUIRE(...) RHIZOME_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
+#define ACQUIRE_SHARED(...) RHIZOME_THREAD_ANNOTATION(acquire_shared_capability(__VA_ARGS__))
+#define RELEASE_SHARED(...) RHIZOME_THREAD_ANNOTATION(release_shared_capability(__VA_ARGS__))
 #define RELEASE(...) RHIZOME_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 #define TRY_ACQUIRE(...) RHIZOME_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
 #define RETURN_CAPABILITY(x) RHIZOME_THREAD_ANNOTATION(lock_returned(x))

@@ -72,11 +72,12 @@ class Calls(program.Case):
         self.assertIn('Usage: rhizome COMMAND', done.stderr)
 
     def test_what_it_says_about_itself(self):
-        for words in (['--help'], ['help'], ['serve', '--help'], ['run', '-h'], ['bench', '--help']):
+        for words in (['--help'], ['help'], ['serve', '--help'], ['run', '-h'], ['bench', '--help'],
+                      ['replay', '--help']):
             with self.subTest(words=words):
                 done = self.call(*words)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertRegex(done.stdout, r'(\n  |Example: )rhizome (serve|run|bench) ')
+                self.assertRegex(done.stdout, r'(\n  |Example: )rhizome (serve|run|bench|replay) ')
                 self.assertEqual(done.stderr, '')
         done = self.call('--version')
         self.assertEqual(done.returncode, 0)

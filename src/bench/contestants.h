@@ -1,0 +1,26 @@
+// Who is measured: `bench index` runs every case with each of them.
+#pragma once
+
+#include <cstdint>
+
+#include "bench/contestant.h"
+#include "bench/hash_map.h"
+#include "bench/index_contestant.h"
+#include "bench/lock_tree.h"
+
+namespace rhizome::bench {
+
+template <Contestant... kMembers>
+struct ContestantList {
+  // Calls visit.operator()<Member>() for each, in order.
+  template <class Visit>
+  static void for_each(Visit&& visit) {
+    (visit.template operator()<kMembers>(), ...);
+  }
+};
+
+// The baselines first. A policy more is one line more.
+template <uint32_t kBlock>
+using Contestants = ContestantList<LockTree<kBlock>, HashMap<kBlock>, IndexContestant<Index, ExactPolicy, kBlock>>;
+
+}  // namespace rhizome::bench

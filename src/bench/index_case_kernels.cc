@@ -1,0 +1,106 @@
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/comparison.h"
+#include "bench/hash_map.h"
+#include "bench/index_cases.h"
+#include "bench/ticks.h"
+#include "bench/workload.h"
+#include "bench/xxh3.h"
+#include "machine/mapping.h"
+
+namespace rhizome::bench {
+namespace {
+
+constexpr uint32_t kTokens = 8192;
+constexpr uint32_t kCacheLine = 64;
+
+// Nanoseconds of one call of `run`, over `times` calls.
+template <class Run>
+double mean_ns(uint32_t times, Run run) {
+  const uint64_t start = ticks_now();
+  for (uint32_t i = 0; i < times; ++i)
+    run();
+  return static_cast<double>(ticks_now() - start) * ns_per_tick() / times;
+}
+
+template <uint32_t kBlock>
+uint64_t hash_all_64(std::span<const Token> tokens) {
+  uint64_t sum = 0;
+  for (size_t at = 0; at < tokens.size(); at += kBlock)
+    sum += xxh3_64(&tokens[at], kBlock * sizeof(Token));
+  return sum;
+}
+
+template <uint32_t kBlock>
+uint64_t hash_all_chained(std::span<const Token> tokens) {
+  XXH128_hash_t key = {1, 42};
+  for (size_t at = 0; at < tokens.size(); at += kBlock)
+    key = chained_key<kBlock>(key, &tokens[at]);
+  return key.low64;
+}
+
+// Per block of 8,192 tokens that lie in the cache. The index's own kernel is measured here, too, when it has one.
+template <uint32_t kBlock>
+void measure_hashes(IndexStage& stage, std::span<const Token> tokens) {
+  const uint32_t times = stage.quick ? 20 : 500;
+  std::vector<double> plain;
+  std::vector<double> chained;
+  uint64_t sum = 0;
+  for (uint32_t round = 0; round < stage.rounds(); ++round) {
+    plain.push_back(mean_ns(times, [&] { sum += hash_all_64<kBlock>(tokens); }) / (kTokens / kBlock));
+    chained.push_back(mean_ns(times, [&] { sum += hash_all_chained<kBlock>(tokens); }) / (kTokens / kBlock));
+    stage.progress.step();
+  }
+  const std::string suffix = "_b" + std::to_string(kBlock);
+  stage.report.figure("xxh3_64_ns_per_block" + suffix, median(plain));
+  stage.report.figure("xxh3_128_chained_ns_per_block" + suffix, median(chained));
+  stage.report.answered("kernels" + suffix + ": " + std::to_string(sum));
+}
+
+// A ring through all cache lines of the memory, in an order that no prefetcher guesses (Sattolo's shuffle).
+void make_ring(std::span<std::byte> memory) {
+  std::vector<uint32_t> order(memory.size() / kCacheLine);
+  std::iota(order.begin(), order.end(), 0U);
+  SeededNumbers numbers(3);
+  for (size_t i = order.size() - 1; i > 0; --i)
+    std::swap(order[i], order[numbers.below(i)]);
+  for (size_t line = 0; line < order.size(); ++line)
+    *reinterpret_cast<uint64_t*>(&memory[line * kCacheLine]) = order[line];
+}
+
+Status measure_memory_load(IndexStage& stage) {
+  const uint64_t bytes = uint64_t{stage.quick ? 64U : 256U} << 20;
+  const Result<Mapping> memory = Mapping::anonymous(bytes, Mapping::Pages::kPrefault);
+  if (!memory) return fail(memory.error());
+  const std::span<std::byte> lines = memory->bytes();
+  make_ring(lines);
+  std::vector<double> rounds;
+  uint64_t line = 0;
+  for (uint32_t round = 0; round < stage.rounds(); ++round) {
+    rounds.push_back(mean_ns(stage.quick ? 20'000 : 500'000,
+                             [&] { line = *reinterpret_cast<const uint64_t*>(&lines[line * kCacheLine]); }));
+    stage.progress.step();
+  }
+  stage.report.figure("memory_load_ns", median(rounds));
+  stage.report.answered("memory: " + std::to_string(line));
+  return {};
+}
+
+}  // namespace
+
+Status run_index_kernels(IndexStage& stage) {
+  stage.progress.begin("hashes and memory", 4 * stage.rounds());
+  std::vector<Token> tokens(kTokens);
+  stage.tokens.fill(tokens, 1);
+  measure_hashes<16>(stage, tokens);
+  measure_hashes<64>(stage, tokens);
+  measure_hashes<256>(stage, tokens);
+  return measure_memory_load(stage);
+}
+
+}  // namespace rhizome::bench
