@@ -21,6 +21,7 @@ struct ContestantList {
 
 // The baselines first. A policy more is one line more.
 template <uint32_t kBlock>
-using Contestants = ContestantList<LockTree<kBlock>, HashMap<kBlock>, IndexContestant<Index, ExactPolicy, kBlock>>;
+using Contestants = ContestantList<LockTree<kBlock>, HashMap<kBlock>, IndexContestant<FingerprintIndex, kBlock>,
+                                   IndexContestant<Index, kBlock>>;
 
 }  // namespace rhizome::bench

@@ -11,6 +11,7 @@
 #include "bench/ticks.h"
 #include "bench/workload.h"
 #include "bench/xxh3.h"
+#include "index/kernels.h"
 #include "machine/mapping.h"
 
 namespace rhizome::bench {
@@ -44,19 +45,31 @@ uint64_t hash_all_chained(std::span<const Token> tokens) {
   return key.low64;
 }
 
-// Per block of 8,192 tokens that lie in the cache. The index's own kernel is measured here, too, when it has one.
+// Per block of 8,192 tokens that lie in the cache.
 template <uint32_t kBlock>
 void measure_hashes(IndexStage& stage, std::span<const Token> tokens) {
   const uint32_t times = stage.quick ? 20 : 500;
   std::vector<double> plain;
   std::vector<double> chained;
+  std::vector<double> fingerprints;
+  const Kernels kernels = fastest_kernels(kBlock);
+  const FingerprintKey key = FingerprintKey::from_seed(1);
+  std::vector<uint64_t> stored(kTokens / kBlock);
   uint64_t sum = 0;
   for (uint32_t round = 0; round < stage.rounds(); ++round) {
+    fingerprints.push_back(mean_ns(times,
+                                   [&] {
+                                     kernels.fingerprint(key, tokens.data(), kTokens / kBlock, stored.data());
+                                     sum += stored.back();
+                                   }) /
+                           (kTokens / kBlock));
     plain.push_back(mean_ns(times, [&] { sum += hash_all_64<kBlock>(tokens); }) / (kTokens / kBlock));
     chained.push_back(mean_ns(times, [&] { sum += hash_all_chained<kBlock>(tokens); }) / (kTokens / kBlock));
     stage.progress.step();
   }
   const std::string suffix = "_b" + std::to_string(kBlock);
+  stage.report.figure("fingerprint_ns_per_block" + suffix, median(fingerprints));
+  stage.report.figure("ratio_fingerprint_vs_xxh3_128_chained" + suffix, median(chained) / median(fingerprints));
   stage.report.figure("xxh3_64_ns_per_block" + suffix, median(plain));
   stage.report.figure("xxh3_128_chained_ns_per_block" + suffix, median(chained));
   stage.report.answered("kernels" + suffix + ": " + std::to_string(sum));

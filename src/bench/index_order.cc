@@ -19,7 +19,7 @@ class IndexReplay {
   IndexReplay(const Trace& trace, uint32_t capacity)
       : trace_(trace),
         capacity_(capacity),
-        index_({.block_tokens = 1}),
+        index_({.block_tokens = 1, .memory_bytes = uint64_t{4} << 30, .recency = Recency::kExact}),
         found_(trace.longest),
         canonical_(trace.longest),
         evicted_(trace.longest) {}
@@ -27,9 +27,10 @@ class IndexReplay {
   Result<Hits> run() {
     const Result<Root> root = index_.open(std::as_bytes(std::span(kKeyspace)));
     if (!root) return fail(root.error());
+    root_ = *root;
     Hits hits;
     for (const Request& request : trace_.requests) {
-      Match match = index_.lookup(*root, request.blocks, found_);
+      Match match = index_.lookup(root_, request.blocks, found_);
       if (!std::equal(found_.begin(), found_.begin() + match.blocks, request.blocks.begin()))
         return fail(Code::kInternal, "the index found a block that is not the one asked for");
       hits.add(request, match.blocks);
@@ -59,7 +60,7 @@ class IndexReplay {
     const std::span<const Token> tokens = std::span(request.blocks).first(match.blocks + count);
     const std::span<const Location> locations = tokens.subspan(match.blocks);
     Result<Inserted> inserted =
-        index_.insert(match.handle, tokens, match.blocks, locations, std::span(canonical_).first(count));
+        index_.insert(root_, match.handle, tokens, match.blocks, locations, std::span(canonical_).first(count));
     if (!inserted) return fail(inserted.error());
     size_ += count;
     return index_.release(std::move(inserted->handle));
@@ -68,6 +69,7 @@ class IndexReplay {
   const Trace& trace_;
   const size_t capacity_;
   Index index_;
+  Root root_;
   size_t size_ = 0;
   std::vector<Location> found_;
   std::vector<Location> canonical_;

@@ -45,10 +45,29 @@ bool RunTree<Policy>::find_child(RunId parent, uint32_t depth, const Prompt<Elem
 template <class Policy>
 void RunTree<Policy>::prefetch_child(uint64_t edge) const {
   runs_.edges().find(edge, [&](RunId id) {
-    if (!runs_.arena().contains(id, 4)) return true;
-    const Run* const run = &runs_.at(id);
+    if (!runs_.arena().contains(id, 1)) return true;
+    __builtin_prefetch(&runs_.at(id));
+    return true;
+  });
+}
+
+// Where the payload and the locations of a child are that is probably there: what is read here may be anything.
+template <class Policy>
+void RunTree<Policy>::prefetch_payload(uint64_t edge) const {
+  runs_.edges().find(edge, [&](RunId id) {
+    if (!runs_.arena().contains(id, 1)) return true;
+    const Run& run = runs_.at(id);
+    RunView child;
+    child.owner = run.owner.load(std::memory_order_relaxed);
+    child.base = run.base.load(std::memory_order_relaxed);
+    child.capacity = run.capacity.load(std::memory_order_relaxed);
+    if (!runs_.arena().contains(child.owner, runs_.units_for(child.capacity))) return true;
+    const std::byte* const payload = runs_.payload(child, 0);
+    for (int line = 0; line < 12; ++line)
+      __builtin_prefetch(payload + line * kUnitBytes);
+    const auto* const locations = reinterpret_cast<const std::byte*>(runs_.locations(child, 0));
     for (int line = 0; line < 4; ++line)
-      __builtin_prefetch(run + line);
+      __builtin_prefetch(locations + line * kUnitBytes);
     return true;
   });
 }
@@ -60,12 +79,14 @@ uint32_t RunTree<Policy>::match_ahead(const RunView& run, uint32_t depth, const 
   const uint32_t length = run.length();
   next_edge = edge(run.id, block(prompt, depth + length));
   runs_.edges().prefetch(next_edge);
-  const uint32_t first = length / 4;
-  uint32_t equal = match(run, depth, prompt, first);
-  if (equal < first) return equal;
+  const uint32_t quarter = length / 4;
+  uint32_t equal = match(run, depth, prompt, quarter);
+  if (equal < quarter) return equal;
   prefetch_child(next_edge);
-  equal += match(run, depth + first, prompt, length - first);
-  return equal;
+  equal += match(run, depth + quarter, prompt, quarter);
+  if (equal < 2 * quarter) return equal;
+  prefetch_payload(next_edge);
+  return equal + match(run, depth + equal, prompt, length - equal);
 }
 
 // `edge` is the one that leads on from `parent`, or 0 when it is not worked out yet; then that of the child found.

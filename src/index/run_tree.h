@@ -73,6 +73,7 @@ class RunTree {
             uint32_t& equal) const;
   uint32_t match_ahead(const RunView& run, uint32_t depth, const Prompt<Element>& prompt, uint64_t& next_edge) const;
   void prefetch_child(uint64_t edge) const;
+  void prefetch_payload(uint64_t edge) const;
 
   const Policy policy_;
   Runs& runs_;
