@@ -73,6 +73,10 @@ def count_gtest(path, score):
     suite = xml.etree.ElementTree.parse(path).getroot()
     clean = True
     for case in suite.iter('testcase'):
+        # What a test counted that is worth reading: it says so with RecordProperty("counted", ...).
+        for told in case.iter('property'):
+            if told.get('name') == 'counted':
+                print(f'{case.get("classname")}.{case.get("name")}: {told.get("value")}', flush=True)
         if case.find('failure') is not None:
             score.failed += 1
             clean = False

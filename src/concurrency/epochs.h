@@ -58,6 +58,17 @@ class Epochs {
   // False when an open section began in an earlier epoch. Costs microseconds while other threads run.
   bool try_advance();
 
+  // Two halves of one fence between threads: of two threads that each store, fence, and load what the other stores, one
+  // with a light fence and one with a heavy one, at least one sees the other's store. The heavy one costs microseconds.
+  void light_fence() {
+    if (asymmetric_) {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      fence_word_.exchange(1, std::memory_order_seq_cst);
+    }
+  }
+  void heavy_fence() { full_fence(); }
+
   // Returns when every section that was open at the call has ended; not to be called in one.
   void wait_for_sections();
 

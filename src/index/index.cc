@@ -8,6 +8,7 @@
 #include "concurrency/mutex.h"
 #include "contract/check.h"
 #include "index/eviction.h"
+#include "index/in_flight.h"
 #include "index/insertion.h"
 #include "index/keyspaces.h"
 #include "index/run_tree.h"
@@ -50,6 +51,7 @@ struct BasicIndex<Policy>::State {
         runs(chosen.memory_bytes, Policy::payload_bytes(chosen.block_tokens), chosen.recency),
         tree(chosen, runs),
         keyspaces(chosen.roots_max),
+        in_flight(tree.policy().block_elements(), chosen.clock != nullptr ? *chosen.clock : real_clock()),
         eviction(runs, &RunTree<Policy>::edge_of_stored, &tree.policy()) {}
 
   using Section = Epochs::Section;
@@ -105,6 +107,7 @@ struct BasicIndex<Policy>::State {
   Runs runs;
   RunTree<Policy> tree;
   Keyspaces keyspaces;  // changed under the mutex
+  InFlight<Element> in_flight;
   std::atomic<uint32_t> epoch{1};
   std::atomic<bool> inserts_closed{false};
   std::atomic<bool> marking{false};  // runs of cleared keyspaces may be unmarked
@@ -311,6 +314,7 @@ Explanation BasicIndex<Policy>::explain(Root root, std::span<const Element> elem
     out.reason = elements.size() == end * block_elements ? Reason::kFull : Reason::kPartialBlock;
     return out;
   }
+  const bool in_flight = state.in_flight.covers(root, elements, match.blocks);
   const typename State::Section section(state.runs.epochs());
   const RunId any_root = state.keyspaces.find(root);
   if (any_root == 0) return out;
@@ -322,6 +326,10 @@ Explanation BasicIndex<Policy>::explain(Root root, std::span<const Element> elem
   }
   const bool pinned = !match.handle.empty();
   if (pinned && !state.is_pinned(match.handle.run_, match.handle.depth_)) return out;
+  if (in_flight) {
+    out.reason = Reason::kInFlight;
+    return out;
+  }
   if (!state.runs.read_above(pinned ? match.handle.run_ : any_root, match.blocks, at)) return out;
   const Prompt<Element> prompt{elements.data(), 0, end};
   if (match.blocks < at.end()) {
@@ -425,7 +433,11 @@ Result<Inserted> BasicIndex<Policy>::State::insert(Root root, Handle& handle, co
   for (bool collected = false;;) {
     bool again = false;
     Result<Inserted> inserted = insert_once(root, handle, prompt, first_block, locations, canonical, again);
-    if (inserted) return inserted;
+    if (inserted) {
+      runs.epochs().light_fence();
+      in_flight.blocks_are_there();
+      return inserted;
+    }
     if (again) {
       if (const Status renewed = renew(root); !renewed) return fail(renewed.error());
       continue;
@@ -551,6 +563,38 @@ size_t BasicIndex<Policy>::reap(std::span<Location> out) {
   while (state.marking.load(std::memory_order_relaxed))
     state.mark_step(kMarkedPerCall);
   return state.eviction.reap(out);
+}
+
+// --- in flight
+
+template <class Policy>
+Result<Claim> BasicIndex<Policy>::announce(Root root, std::span<const Element> elements, uint32_t first_block,
+                                           uint64_t owner, uint64_t deadline_ns) {
+  State& state = *state_;
+  const size_t block_elements = state.tree.policy().block_elements();
+  const size_t blocks = elements.size() / block_elements;
+  if (first_block >= blocks) return fail(Code::kInvalidArgument, "no blocks to announce");
+  const Result<uint64_t> id =
+      state.in_flight.announce(root, elements.first(blocks * block_elements), first_block, owner, deadline_ns);
+  if (!id) return fail(id.error());
+  Claim claim;
+  claim.board_ = &state.in_flight;
+  claim.withdraw_ = [](void* board, uint64_t claimed) { static_cast<InFlight<Element>*>(board)->withdraw(claimed); };
+  claim.id_ = *id;
+  return claim;
+}
+
+template <class Policy>
+WaitEnd BasicIndex<Policy>::wait(Root root, std::span<const Element> elements, uint32_t blocks, uint64_t give_up_ns) {
+  State& state = *state_;
+  return state.in_flight.wait(
+      root, elements, blocks, give_up_ns, [&] { return peek(root, elements); },
+      [&] { state.runs.epochs().heavy_fence(); });
+}
+
+template <class Policy>
+size_t BasicIndex<Policy>::owner_is_gone(uint64_t owner) {
+  return state_->in_flight.withdraw_all(owner);
 }
 
 template <class Policy>

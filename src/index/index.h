@@ -4,9 +4,9 @@
 // is pinned is never evicted. Handles stay valid when others split their run.
 //
 // Thread-safety: everything here may be called from any thread; a Handle belongs to one thread at a time. lookup(),
-// peek(), resume(), release() and explain() take no lock and wait for nobody; insert() waits for those that change the
-// same run, and for remove(), close(), clear() and start_epoch(), which are rare; evict() and reap() wait for each
-// other.
+// peek(), resume() and release() take no lock and wait for nobody, nor does explain() while nothing is in flight;
+// insert() waits for those that change the same run, and for remove(), close(), clear() and start_epoch(), which are
+// rare; evict() and reap() wait for each other.
 #pragma once
 
 #include <cstddef>
@@ -103,6 +103,18 @@ class BasicIndex {
   // Locations of removed blocks that nobody pins any more; call it after remove(), close(), clear(), start_epoch() and
   // release() until it returns 0. Costs nothing when there are none.
   size_t reap(std::span<Location> out);
+
+  // Announces that the caller computes blocks [first_block, end of elements) and will insert them, all or part after
+  // part, before the clock says deadline_ns. `owner` is whoever would be gone with them. kAlreadyExists: somebody else
+  // has announced block first_block of this prompt. kResourceExhausted: too much is in flight. kInvalidArgument: no
+  // blocks.
+  Result<Claim> announce(Root root, std::span<const Element> elements, uint32_t first_block, uint64_t owner,
+                         uint64_t deadline_ns);
+  // Sleeps until more than `blocks` blocks of the prompt are stored, nobody computes the next one, or the clock says
+  // give_up_ns. Look up again then.
+  WaitEnd wait(Root root, std::span<const Element> elements, uint32_t blocks, uint64_t give_up_ns);
+  // Withdraws all that an owner has announced; returns how many announcements that were.
+  size_t owner_is_gone(uint64_t owner);
 
   IndexUsage usage() const;
   // Looks through all runs. A root that is not open: what is pinned in all.

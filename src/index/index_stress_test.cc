@@ -1,6 +1,7 @@
 #include <atomic>
 #include <memory>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,8 @@
 
 #include "concurrency/mutex.h"
 #include "index/index.h"
+#include "index/policy.h"
+#include "index/weak_kernels.h"
 #include "machine/random.h"
 #include "machine/thread.h"
 
@@ -15,10 +18,11 @@ namespace rhizome {
 namespace {
 
 constexpr uint32_t kBlock = 4;
-constexpr size_t kLocations = 400;
+constexpr size_t kLocations = 3000;
+constexpr uint32_t kBlocksMax = 96;
 
-// Locations and what is stored there: a number that stands for the whole path to the block. A look-up that
-// returns a wrong block, or one that was given back while it is held, shows as another number.
+// Locations and what is stored there: a number that stands for the whole path to the block. A look-up that returns a
+// wrong block, or one that was given back while it is held, shows as another number.
 class Places {
  public:
   Places() : paths_(kLocations) {
@@ -26,159 +30,282 @@ class Places {
       free_.push_back(i);
   }
 
-  bool take(Location& out) {
+  // All or none.
+  bool take(size_t count, std::vector<Location>& out) {
     MutexLock lock(mutex_);
-    if (free_.empty()) return false;
-    out = free_.back();
-    free_.pop_back();
+    if (free_.size() < count) return false;
+    out.assign(free_.end() - static_cast<std::ptrdiff_t>(count), free_.end());
+    free_.resize(free_.size() - count);
     return true;
   }
-  void give_back(Location location) {
-    paths_[location].store(0);
+  void give_back(std::span<const Location> locations) {
+    for (const Location location : locations)
+      twice_ += paths_[location].exchange(0) == 0;
     MutexLock lock(mutex_);
-    free_.push_back(location);
+    free_.insert(free_.end(), locations.begin(), locations.end());
   }
   std::atomic<uint64_t>& path(Location location) { return paths_[location]; }
   size_t free_count() {
     MutexLock lock(mutex_);
     return free_.size();
   }
+  uint64_t given_back_twice() const { return twice_; }
 
  private:
   Mutex mutex_;
   std::vector<Location> free_ GUARDED_BY(mutex_);
   std::vector<std::atomic<uint64_t>> paths_;
+  std::atomic<uint64_t> twice_{0};
 };
 
-struct Stress {
-  Index index{{.block_tokens = kBlock}};
+// A number for each prefix of a prompt: path[i] stands for its first i + 1 blocks.
+std::vector<uint64_t> paths_of(const std::vector<Token>& tokens) {
+  std::vector<uint64_t> paths;
+  uint64_t path = 1;
+  for (size_t i = kBlock - 1; i < tokens.size(); i += kBlock) {
+    path = (path + tokens[i] + 1) * 0x9e3779b97f4a7c15u;
+    path ^= path >> 29;
+    paths.push_back(path);
+  }
+  return paths;
+}
+
+template <class AnyIndex>
+class Stress {
+ public:
+  explicit Stress(const IndexOptions& options) : index(options) {
+    const char name = 'a';
+    root = *index.open(std::as_bytes(std::span(&name, 1)));
+  }
+
+  void check(const std::vector<uint64_t>& paths, std::span<const Location> found) {
+    for (size_t i = 0; i < found.size(); ++i)
+      wrong += places.path(found[i]) != paths[i];
+    compared += found.size();
+  }
+
+  void make_room(size_t count, std::vector<Location>& out) {
+    out.resize(count);
+    out.resize(index.evict(out));
+    places.give_back(out);
+  }
+
+  void reap() {
+    std::vector<Location> out(64);
+    while (const size_t count = index.reap(out))
+      places.give_back(std::span(out).first(count));
+  }
+
+  // Stores the blocks that are missing; the handle goes in and comes out.
+  Handle store(Handle handle, const std::vector<Token>& tokens, const std::vector<uint64_t>& paths, uint32_t first) {
+    const size_t missing = paths.size() - first;
+    if (missing == 0) return handle;
+    std::vector<Location> locations;
+    for (int tries = 0; !places.take(missing, locations); ++tries) {
+      std::vector<Location> out;
+      make_room(missing, out);
+      if (tries == 3) return handle;
+    }
+    for (size_t i = 0; i < missing; ++i)
+      places.path(locations[i]) = paths[first + i];
+    std::vector<Location> canonical(missing);
+    Result<Inserted> inserted = index.insert(root, handle, tokens, first, locations, canonical);
+    if (!inserted) {
+      places.give_back(locations);
+      return handle;
+    }
+    for (size_t i = 0; i < missing; ++i) {
+      if (canonical[i] == locations[i]) continue;
+      wrong += places.path(canonical[i]) != paths[first + i];
+      places.give_back(std::span(&locations[i], 1));
+    }
+    return std::move(inserted->handle);
+  }
+
+  void hammer(uint64_t seed, int operations);
+
+  AnyIndex index;
   Root root;
   Places places;
   std::atomic<uint64_t> wrong{0};
-  std::atomic<uint64_t> hits{0};
+  std::atomic<uint64_t> compared{0};
 };
 
-uint64_t path_number(std::span<const Token> tokens) {
-  uint64_t number = 1;
-  for (size_t i = kBlock - 1; i < tokens.size(); i += kBlock)
-    number = number * 4 + tokens[i] + 1;
-  return number;
-}
-
-void check(Stress& stress, const std::vector<Token>& tokens, std::span<const Location> found) {
-  for (size_t i = 0; i < found.size(); ++i) {
-    stress.wrong += stress.places.path(found[i]) != path_number(std::span(tokens).first((i + 1) * kBlock));
+// Trunks that many share, with branches off every few blocks.
+std::vector<Token> random_prompt(std::mt19937_64& random) {
+  std::vector<Token> tokens;
+  const size_t blocks = 1 + random() % kBlocksMax;
+  for (size_t b = 0; b < blocks; ++b) {
+    const Token last = static_cast<Token>(random() % 12 == 0 ? random() % 6 : 0);
+    tokens.insert(tokens.end(), {7, 7, 7, last});
   }
+  return tokens;
 }
 
-void give_back(Stress& stress, std::span<const Location> locations) {
-  for (const Location location : locations)
-    stress.places.give_back(location);
-}
-
-void reap(Stress& stress) {
-  std::vector<Location> out(16);
-  while (const size_t count = stress.index.reap(out))
-    give_back(stress, std::span(out).first(count));
-}
-
-// Stores the blocks that are missing; the handle goes in and comes out.
-Handle store(Stress& stress, Handle handle, const std::vector<Token>& tokens, uint32_t first) {
-  std::vector<Location> locations;
-  const size_t blocks = tokens.size() / kBlock;
-  for (size_t i = first; i < blocks; ++i) {
-    Location location = 0;
-    while (!stress.places.take(location)) {
-      std::vector<Location> out(4);
-      const size_t count = stress.index.evict(out);
-      give_back(stress, std::span(out).first(count));
-      if (count > 0) continue;
-      give_back(stress, locations);
-      return handle;
-    }
-    stress.places.path(location) = path_number(std::span(tokens).first((i + 1) * kBlock));
-    locations.push_back(location);
-  }
-  if (locations.empty()) return handle;
-  std::vector<Location> canonical(locations.size());
-  Result<Inserted> inserted = stress.index.insert(stress.root, handle, tokens, first, locations, canonical);
-  if (!inserted) {
-    give_back(stress, locations);
-    return handle;
-  }
-  for (size_t i = 0; i < locations.size(); ++i) {
-    if (canonical[i] != locations[i]) stress.places.give_back(locations[i]);
-  }
-  return std::move(inserted->handle);
-}
-
-void hammer(Stress& stress, uint64_t seed) {
+template <class AnyIndex>
+void Stress<AnyIndex>::hammer(uint64_t seed, int operations) {
   std::mt19937_64 random(seed);
   struct Held {
     Handle handle;
-    std::vector<Token> tokens;
+    std::vector<uint64_t> paths;
     std::vector<Location> found;
   };
   std::vector<Held> held;
-  for (int i = 0; i < 6000; ++i) {
+  for (int i = 0; i < operations; ++i) {
     Held now;
-    const size_t blocks = 1 + random() % 8;
-    for (size_t b = 0; b < blocks; ++b) {
-      now.tokens.insert(now.tokens.end(), {7, 7, 7, static_cast<Token>(random() % 5 == 0 ? random() % 3 : 0)});
-    }
-    now.found.resize(blocks);
-    Match match = stress.index.lookup(stress.root, now.tokens, now.found);
-    now.found.resize(match.blocks);
-    stress.hits += match.blocks;
-    check(stress, now.tokens, now.found);
-    const uint64_t action = random() % 16;
+    const std::vector<Token> tokens = random_prompt(random);
+    now.paths = paths_of(tokens);
+    now.found.resize(now.paths.size());
+    Match match = index.lookup(root, tokens, now.found);
+    check(now.paths, std::span(now.found).first(match.blocks));
+    const uint64_t action = random() % 512;
     if (action == 0 && match.blocks > 0) {
-      stress.index.remove(match.handle, static_cast<uint32_t>(random() % match.blocks));
-      now.handle = std::move(match.handle);
-    } else {
-      stress.wrong += !stress.index.release(store(stress, std::move(match.handle), now.tokens, match.blocks));
-      now.found.resize(blocks);
-      match = stress.index.lookup(stress.root, now.tokens, now.found);
+      index.remove(match.handle, static_cast<uint32_t>(random() % match.blocks));
       now.found.resize(match.blocks);
       now.handle = std::move(match.handle);
+    } else {
+      now.handle = store(std::move(match.handle), tokens, now.paths, match.blocks);
+      // What is pinned now, by going on from nothing: the same blocks or more.
+      Match again = index.lookup(root, tokens, now.found);
+      check(now.paths, std::span(now.found).first(again.blocks));
+      wrong += !index.release(std::move(now.handle));
+      now.found.resize(again.blocks);
+      now.handle = std::move(again.handle);
     }
     held.push_back(std::move(now));
     if (held.size() > 6) {
       std::swap(held[random() % held.size()], held.back());
-      check(stress, held.back().tokens, held.back().found);
-      stress.wrong += !stress.index.release(std::move(held.back().handle));
+      check(held.back().paths, held.back().found);
+      wrong += !index.release(std::move(held.back().handle));
       held.pop_back();
     }
-    reap(stress);
+    reap();
   }
   for (Held& last : held) {
-    check(stress, last.tokens, last.found);
-    stress.wrong += !stress.index.release(std::move(last.handle));
+    check(last.paths, last.found);
+    wrong += !index.release(std::move(last.handle));
   }
+}
+
+// Everything that was stored comes back once.
+template <class AnyIndex>
+void expect_drains(Stress<AnyIndex>& stress) {
+  stress.reap();
+  std::vector<Location> out;
+  stress.make_room(kLocations + 1, out);
+  EXPECT_EQ(stress.places.free_count(), kLocations);
+  EXPECT_EQ(stress.places.given_back_twice(), 0u);
+  const IndexUsage usage = stress.index.usage();
+  EXPECT_EQ(usage.blocks + usage.removed_blocks, 0u);
+  EXPECT_EQ(usage.runs, 1u);
+  EXPECT_EQ(stress.index.pins(stress.root).handles, 0u);
+}
+
+template <class AnyIndex>
+void run(Stress<AnyIndex>& stress, uint64_t seed, int threads_count, int operations) {
+  std::vector<Thread> threads;
+  for (int i = 0; i < threads_count; ++i) {
+    threads.push_back(
+        std::move(*start_thread("hammer", [&, i] { stress.hammer(seed + static_cast<uint64_t>(i), operations); })));
+  }
+}
+
+#ifdef NDEBUG
+constexpr int kOperations = 40'000;
+#else
+constexpr int kOperations = 3'000;  // with a sanitizer
+#endif
+
+// tools/run_tests.py prints this line.
+template <class AnyIndex>
+void report(const std::string& policy, const Stress<AnyIndex>& stress) {
+  testing::Test::RecordProperty("counted", policy + ": " + std::to_string(stress.compared) +
+                                               " blocks that look-ups found compared with what was stored, wrong " +
+                                               std::to_string(stress.wrong));
 }
 
 TEST(IndexStress, HeldBlocksStayWhileOthersInsertEvictAndRemove) {
   const uint64_t seed = random_u64();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
-  Stress stress;
-  const char name = 'a';
-  stress.root = *stress.index.open(std::as_bytes(std::span(&name, 1)));
-  {
+  Stress<Index> stress({.block_tokens = kBlock});
+  run(stress, seed, 4, kOperations);
+  EXPECT_EQ(stress.wrong, 0u);
+  EXPECT_GT(stress.compared, 10'000u);
+  report("exact", stress);
+  expect_drains(stress);
+}
+
+TEST(IndexStress, FingerprintsTellBlocksApart) {
+  const uint64_t seed = random_u64();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Stress<FingerprintIndex> stress({.block_tokens = kBlock});
+  run(stress, seed, 4, kOperations);
+  EXPECT_EQ(stress.wrong, 0u);
+  report("h64", stress);
+  expect_drains(stress);
+}
+
+// With fingerprints of eight bits the tokens must decide ...
+TEST(IndexStress, ExactIsRightWhenFingerprintsCollide) {
+  const uint64_t seed = random_u64();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  const Kernels weak = weak_kernels<8>(kBlock);
+  Stress<Index> stress({.block_tokens = kBlock, .kernels = &weak});
+  run(stress, seed, 4, kOperations / 20);
+  EXPECT_EQ(stress.wrong, 0u);
+  expect_drains(stress);
+}
+
+// ... and an index that trusts them is caught: these tests can fail.
+TEST(IndexStress, CollidingFingerprintsAreCaught) {
+  const Kernels weak = weak_kernels<8>(kBlock);
+  Stress<FingerprintIndex> stress({.block_tokens = kBlock, .kernels = &weak});
+  std::mt19937_64 random(1);
+  for (Token i = 0; i < 2000; ++i) {
+    const std::vector<Token> tokens{i, 1, 2, i};
+    const std::vector<uint64_t> paths = paths_of(tokens);
+    std::vector<Location> found(1);
+    Match match = stress.index.lookup(stress.root, tokens, found);
+    stress.check(paths, std::span(found).first(match.blocks));
+    EXPECT_TRUE(stress.index.release(stress.store(std::move(match.handle), tokens, paths, match.blocks)));
+  }
+  EXPECT_GT(stress.wrong, 1000u);
+}
+
+// So many pins on one prompt that they are counted apart, by threads that come and go; then nobody wants it any more.
+TEST(IndexStress, HotRunsCoolDown) {
+  Stress<FingerprintIndex> stress({.block_tokens = kBlock});
+  const std::vector<Token> tokens(kBlock * 20, 3);
+  const std::vector<uint64_t> paths = paths_of(tokens);
+  Handle always = stress.store({}, tokens, paths, 0);
+  std::vector<Location> out(1);
+  for (int generation = 0; generation < 3; ++generation) {
     std::vector<Thread> threads;
-    for (uint64_t i = 0; i < 4; ++i) {
-      threads.push_back(std::move(*start_thread("hammer", [&, i] { hammer(stress, seed + i); })));
+    for (int i = 0; i < 4; ++i) {
+      threads.push_back(std::move(*start_thread("pin", [&] {
+        std::vector<Location> found(paths.size());
+        std::vector<Handle> handles;
+        for (int round = 0; round < 2000; ++round) {
+          Match match = stress.index.lookup(stress.root, tokens, found);
+          stress.check(paths, std::span(found).first(match.blocks));
+          stress.wrong += match.blocks != paths.size();
+          handles.push_back(std::move(match.handle));
+          if (handles.size() < 100 && round + 1 < 2000) continue;
+          for (Handle& handle : handles)
+            stress.wrong += !stress.index.release(std::move(handle));
+          handles.clear();
+        }
+      })));
     }
+    for (int i = 0; i < 300; ++i)
+      stress.wrong += stress.index.evict(out);
   }
   EXPECT_EQ(stress.wrong, 0u);
-  EXPECT_GT(stress.hits, 1000u);
-  reap(stress);
-  std::vector<Location> out(kLocations);
-  give_back(stress, std::span(out).first(stress.index.evict(out)));
-  EXPECT_EQ(stress.places.free_count(), kLocations);
-  const IndexUsage usage = stress.index.usage();
-  EXPECT_EQ(usage.blocks + usage.removed_blocks, 0u);
-  EXPECT_EQ(usage.runs, 1u);
-  EXPECT_EQ(stress.index.pins(stress.root).handles, 0u);
+  EXPECT_EQ(stress.index.pins(stress.root).handles, 1u);
+  EXPECT_TRUE(stress.index.release(std::move(always)));
+  stress.make_room(kLocations + 1, out);
+  EXPECT_EQ(out.size(), paths.size());
+  EXPECT_EQ(stress.index.usage().runs, 1u);
 }
 
 }  // namespace

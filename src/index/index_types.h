@@ -11,6 +11,7 @@
 
 namespace rhizome {
 
+class Clock;
 struct Kernels;
 
 // Where a block's bytes are: the number of a slot. The index stores it and gives it back, no more.
@@ -69,6 +70,44 @@ struct Explanation {
   uint64_t evicted_ticks_ago = 0;
 };
 
+// How a wait for blocks in flight ended.
+enum class WaitEnd : uint8_t {
+  kMoreBlocks,  // more are stored than before
+  kNobody,      // nobody computes the next one (any more): withdrawn, or the owner is late
+  kTimeOut,
+};
+
+// That the caller computes blocks which are not stored yet. Move-only; gone when it is destroyed.
+class Claim {
+ public:
+  Claim() = default;
+  ~Claim() { withdraw(); }
+  Claim(Claim&& other) noexcept
+      : board_(std::exchange(other.board_, nullptr)), withdraw_(other.withdraw_), id_(other.id_) {}
+  Claim& operator=(Claim&& other) noexcept {
+    if (this != &other) {
+      withdraw();
+      board_ = std::exchange(other.board_, nullptr);
+      withdraw_ = other.withdraw_;
+      id_ = other.id_;
+    }
+    return *this;
+  }
+
+  bool empty() const { return board_ == nullptr; }
+  void withdraw() {
+    if (void* const board = std::exchange(board_, nullptr)) withdraw_(board, id_);
+  }
+
+ private:
+  template <class Policy>
+  friend class BasicIndex;
+
+  void* board_ = nullptr;
+  void (*withdraw_)(void* board, uint64_t id) = nullptr;
+  uint64_t id_ = 0;
+};
+
 struct Inserted {
   static constexpr uint32_t kNoSplit = UINT32_MAX;
 
@@ -89,6 +128,8 @@ struct IndexOptions {
   Recency recency = Recency::kTicks;
   // For tests and benches: other than the fastest ones of this processor.
   const Kernels* kernels = nullptr;
+  // That deadlines go by. Null: the machine's.
+  Clock* clock = nullptr;
 };
 
 struct IndexUsage {

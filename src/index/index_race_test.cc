@@ -1,0 +1,291 @@
+#include "concurrency/race_point.h"
+
+#if defined(RHIZOME_RACE_POINTS) && RHIZOME_RACE_POINTS
+
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "index/index.h"
+#include "machine/thread.h"
+
+namespace rhizome {
+namespace {
+
+constexpr uint32_t kBlock = 4;
+
+// One thread is held at a named point of the index while another one passes it.
+class IndexRace : public testing::Test {
+ protected:
+  IndexRace() : index_({.block_tokens = kBlock}) {
+    const char name = 'a';
+    root_ = *index_.open(std::as_bytes(std::span(&name, 1)));
+  }
+
+  static std::vector<Token> blocks_of(const std::vector<Token>& names) {
+    std::vector<Token> tokens;
+    for (const Token name : names)
+      tokens.insert(tokens.end(), kBlock, name);
+    return tokens;
+  }
+
+  // Stores a prompt at locations that begin with `first`; the pin is the caller's.
+  Handle store(const std::vector<Token>& tokens, Location first) {
+    std::vector<Location> locations(tokens.size() / kBlock);
+    std::iota(locations.begin(), locations.end(), first);
+    std::vector<Location> canonical(locations.size());
+    Handle handle;
+    Result<Inserted> inserted = index_.insert(root_, handle, tokens, 0, locations, canonical);
+    EXPECT_TRUE(inserted);
+    return std::move(inserted->handle);
+  }
+  void store_and_release(const std::vector<Token>& tokens, Location first) {
+    EXPECT_TRUE(index_.release(store(tokens, first)));
+  }
+
+  std::vector<Location> look(const std::vector<Token>& tokens) {
+    std::vector<Location> found(tokens.size() / kBlock);
+    Match match = index_.lookup(root_, tokens, found);
+    found.resize(match.blocks);
+    EXPECT_TRUE(index_.release(std::move(match.handle)));
+    return found;
+  }
+
+  std::vector<Location> evict(size_t count) {
+    std::vector<Location> out(count);
+    out.resize(index_.evict(out));
+    return out;
+  }
+
+  void expect_drained() {
+    evict(1000);
+    EXPECT_EQ(index_.usage().blocks, 0u);
+    EXPECT_EQ(index_.usage().runs, 1u);
+    EXPECT_EQ(index_.pins(root_).handles, 0u);
+  }
+
+  Thread in_thread(std::function<void()> run) { return std::move(*start_thread("racer", std::move(run))); }
+
+  Index index_;
+  Root root_;
+};
+
+// C2: between the walk and the pin the blocks are evicted and their places taken by another prompt.
+TEST_F(IndexRace, BlocksEvictedBeforeThePinAreAMiss) {
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  store_and_release(tokens, 10);
+  RaceHold hold("index.lookup.before_pin");
+  std::vector<Location> found{99};
+  {
+    Thread reader = in_thread([&] { found = look(tokens); });
+    hold.wait_reached();
+    EXPECT_EQ(evict(9).size(), 3u);
+    store_and_release(blocks_of({7, 7, 7}), 20);
+    hold.let_go();
+  }
+  EXPECT_TRUE(found.empty());
+  expect_drained();
+}
+
+TEST_F(IndexRace, BlocksTrimmedBeforeThePinAreNotReturned) {
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  store_and_release(tokens, 10);
+  RaceHold hold("index.lookup.before_pin");
+  std::vector<Location> found;
+  {
+    Thread reader = in_thread([&] { found = look(tokens); });
+    hold.wait_reached();
+    EXPECT_EQ(evict(1), (std::vector<Location>{12}));
+    hold.let_go();
+  }
+  EXPECT_EQ(found, (std::vector<Location>{10, 11}));
+  expect_drained();
+}
+
+TEST_F(IndexRace, ARunSplitBeforeThePinIsFoundAgain) {
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  store_and_release(tokens, 10);
+  RaceHold hold("index.lookup.before_pin");
+  std::vector<Location> found;
+  {
+    Thread reader = in_thread([&] { found = look(tokens); });
+    hold.wait_reached();
+    store_and_release(blocks_of({1, 9}), 20);
+    hold.let_go();
+  }
+  EXPECT_EQ(found, (std::vector<Location>{10, 11, 12}));
+  EXPECT_EQ(look(blocks_of({1, 9})), (std::vector<Location>{10, 21}));
+  expect_drained();
+}
+
+// A reader meets a split that does not go on: it ends, with what it is sure of.
+TEST_F(IndexRace, ASplitThatStandsStillStopsNoReader) {
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  store_and_release(tokens, 10);
+  RaceHold hold("index.split.half_way");
+  {
+    Thread splitter = in_thread([&] { store_and_release(blocks_of({1, 9}), 20); });
+    hold.wait_reached();
+    EXPECT_EQ(look(tokens), (std::vector<Location>{}));
+    EXPECT_EQ(index_.peek(root_, tokens), 0u);
+    hold.let_go();
+  }
+  EXPECT_EQ(look(tokens), (std::vector<Location>{10, 11, 12}));
+  expect_drained();
+}
+
+// Two want to split one run at the same place, and at different ones.
+TEST_F(IndexRace, TwoWhoSplitOneRun) {
+  store_and_release(blocks_of({1, 2, 3, 4}), 10);
+  for (const std::vector<Token>& other : {blocks_of({1, 2, 8}), blocks_of({1, 7}), blocks_of({1, 2, 3, 6})}) {
+    RaceHold hold("index.split.before_lock");
+    Thread first = in_thread([&] { store_and_release(blocks_of({1, 2, 9}), 20); });
+    hold.wait_reached();
+    store_and_release(other, 30);
+    hold.let_go();
+    first.join();
+    EXPECT_EQ(look(blocks_of({1, 2, 3, 4})), (std::vector<Location>{10, 11, 12, 13}));
+    EXPECT_EQ(look(blocks_of({1, 2, 9})), (std::vector<Location>{10, 11, 22}));
+    EXPECT_EQ(look(other).size(), other.size() / kBlock);
+    evict(1000);
+    store_and_release(blocks_of({1, 2, 3, 4}), 10);
+  }
+  expect_drained();
+}
+
+// C7: two store the same blocks; the first one's stay.
+TEST_F(IndexRace, TwoWhoAttachTheSameBlocks) {
+  store_and_release(blocks_of({1}), 10);
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  RaceHold hold("index.attach.before_lock");
+  std::vector<Location> canonical(3);
+  {
+    Thread second = in_thread([&] {
+      const std::vector<Location> mine{30, 31, 32};
+      Handle handle;
+      Result<Inserted> inserted = index_.insert(root_, handle, tokens, 0, mine, canonical);
+      EXPECT_EQ(inserted->stored_before, 3u);
+      EXPECT_TRUE(index_.release(std::move(inserted->handle)));
+    });
+    hold.wait_reached();
+    store_and_release(tokens, 20);
+    hold.let_go();
+  }
+  EXPECT_EQ(canonical, (std::vector<Location>{10, 21, 22}));
+  EXPECT_EQ(index_.usage().blocks, 3u);
+  expect_drained();
+}
+
+// Somebody pins the run while its only holder appends: the append must not move under him.
+TEST_F(IndexRace, APinDuringAnAppendMakesItARunOfItsOwn) {
+  std::vector<Token> tokens = blocks_of({1});
+  Handle handle = store(tokens, 10);
+  const auto grow = [&](Token name, Location location) {
+    tokens = blocks_of({1, 2});
+    tokens.resize(kBlock);
+    const std::vector<Token> more = blocks_of({name});
+    Location canonical = 0;
+    Result<Inserted> inserted = index_.extend(root_, handle, more, std::span(&location, 1), std::span(&canonical, 1));
+    EXPECT_TRUE(inserted);
+    handle = std::move(inserted->handle);
+  };
+  grow(2, 11);
+  RaceHold hold("index.append.before_publish");
+  Match match;
+  std::vector<Location> found(2);
+  {
+    Thread owner = in_thread([&] { grow(3, 12); });
+    hold.wait_reached();
+    match = index_.lookup(root_, blocks_of({1, 2}), found);
+    EXPECT_EQ(match.blocks, 2u);
+    hold.let_go();
+  }
+  EXPECT_EQ(look(blocks_of({1, 2, 3})), (std::vector<Location>{10, 11, 12}));
+  EXPECT_TRUE(index_.release(std::move(match.handle)));
+  EXPECT_TRUE(index_.release(std::move(handle)));
+  expect_drained();
+}
+
+TEST_F(IndexRace, APinBeforeTheVictimDiesKeepsIt) {
+  const std::vector<Token> tokens = blocks_of({1, 2});
+  store_and_release(tokens, 10);
+  RaceHold hold("index.evict.before_exchange");
+  std::vector<Location> gone{99};
+  Match match;
+  std::vector<Location> found(2);
+  {
+    Thread evictor = in_thread([&] { gone = evict(5); });
+    hold.wait_reached();
+    match = index_.lookup(root_, tokens, found);
+    hold.let_go();
+  }
+  EXPECT_TRUE(gone.empty());
+  EXPECT_EQ(match.blocks, 2u);
+  EXPECT_TRUE(index_.release(std::move(match.handle)));
+  expect_drained();
+}
+
+// The last pin goes just when the evictor has put a pinned run aside: one of the two must see it.
+TEST_F(IndexRace, ARunReleasedWhileItIsPutAsideIsACandidateAgain) {
+  const std::vector<Token> tokens = blocks_of({1, 2});
+  store_and_release(tokens, 10);
+  std::vector<Location> found(2);
+  Match match = index_.lookup(root_, tokens, found);
+  RaceHold hold("index.evict.not_queued");
+  std::vector<Location> gone;
+  {
+    Thread evictor = in_thread([&] { gone = evict(5); });
+    hold.wait_reached();
+    EXPECT_TRUE(index_.release(std::move(match.handle)));
+    hold.let_go();
+  }
+  const std::vector<Location> later = evict(5);
+  EXPECT_EQ(gone.size() + later.size(), 2u);
+  expect_drained();
+}
+
+// Whoever lets go last is slow to say so; meanwhile another one pins and lets go, and the run dies.
+TEST_F(IndexRace, ALateReleaserFindsTheRunDead) {
+  const std::vector<Token> tokens = blocks_of({1, 2});
+  Handle handle = store(tokens, 10);
+  RaceHold hold("index.unpin.before_enqueue");
+  {
+    Thread late = in_thread([&] { EXPECT_TRUE(index_.release(std::move(handle))); });
+    hold.wait_reached();
+    EXPECT_EQ(look(tokens).size(), 2u);
+    EXPECT_EQ(evict(5).size(), 2u);
+    store_and_release(blocks_of({5, 5}), 30);
+    hold.let_go();
+  }
+  EXPECT_EQ(look(blocks_of({5, 5})), (std::vector<Location>{30, 31}));
+  expect_drained();
+}
+
+// Cleared while an insert is on its way: it is stored in the new tree or in the old one, never in both or none.
+TEST_F(IndexRace, ClearingWaitsForAnInsert) {
+  RaceHold hold("index.attach.before_lock");
+  std::atomic<bool> cleared{false};
+  {
+    Thread inserter = in_thread([&] { store_and_release(blocks_of({1, 2}), 10); });
+    hold.wait_reached();
+    Thread clearer = in_thread([&] {
+      EXPECT_TRUE(index_.clear(root_));
+      cleared = true;
+    });
+    for (int i = 0; i < 100; ++i)
+      yield_thread();
+    EXPECT_FALSE(cleared);
+    hold.let_go();
+  }
+  EXPECT_TRUE(look(blocks_of({1, 2})).empty());
+  std::vector<Location> out(5);
+  EXPECT_EQ(index_.reap(out), 2u);
+  expect_drained();
+}
+
+}  // namespace
+}  // namespace rhizome
+
+#endif
