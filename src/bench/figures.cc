@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::nullopt_t kNone = std::nullopt;
 
-constexpr std::array<Bound, 44> kBounds = {{
+constexpr std::array<Bound, 43> kBounds = {{
     {"computed_over_ideal_turns", kNone, 1.07},
     {"computed_over_ideal_at_once", kNone, 1.07},
     {"computed_over_ideal_own_text", kNone, 1.03},
@@ -51,7 +51,6 @@ constexpr std::array<Bound, 44> kBounds = {{
     {"exact_bytes_per_block_b16", kNone, 90},
     {"ratio_miss_first_block_over_memory_load", kNone, 2},
     {"wrong_matches", kNone, 0},
-    {"identity_checked_blocks", 10000000, kNone},
 }};
 
 }  // namespace

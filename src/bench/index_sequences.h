@@ -155,7 +155,7 @@ class SequencesSeatOf final : public SequencesSeat {
         seat.index_.insert(own, where, handle);
         seat.index_.release(handle);
         ticks += ticks_now() - begun;
-        seat.ledger_.checked(std::span(found).first(known), std::span(found).first(0), is_measured);
+        seat.ledger_.checked(std::span(found).first(known), std::span(found).first(0), false);
       }
       if (is_measured && stored > 0) samples.add(ticks / stored);
     }
