@@ -15,6 +15,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -128,6 +129,9 @@ class LockTree {
   }
 
  private:
+  // A node with 256 tokens in it would be too large for what malloc hands out quickly.
+  static constexpr bool kTokensInNode = kBlock <= 64;
+
   struct KeyItself {
     size_t operator()(uint64_t key) const { return key; }
   };
@@ -136,7 +140,11 @@ class LockTree {
     Node() = default;
     Node(Node* above, uint64_t key_of_tokens, const Token* block, Location where)
         : parent(above), key(key_of_tokens), location(where) {
-      std::copy_n(block, kBlock, tokens.begin());
+      if constexpr (kTokensInNode) {
+        std::copy_n(block, kBlock, tokens.begin());
+      } else {
+        tokens.assign(block, block + kBlock);
+      }
     }
 
     SharedMutex mutex;
@@ -146,8 +154,8 @@ class LockTree {
     std::atomic<uint64_t> last_used = 0;
     std::atomic<uint32_t> references = 0;
     Location location = 0;
-    bool queued = false;               // stands in `idle_`, once; guarded as that is
-    std::array<Token, kBlock> tokens;  // of the root: none
+    bool queued = false;  // stands in `idle_`, once; guarded as that is
+    std::conditional_t<kTokensInNode, std::array<Token, kBlock>, std::vector<Token>> tokens;  // of the root: none
   };
 
   static uint64_t key_of(const Token* block) { return xxh3_64(block, kBlock * sizeof(Token)); }
