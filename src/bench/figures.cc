@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::nullopt_t kNone = std::nullopt;
 
-constexpr std::array<Bound, 21> kBounds = {{
+constexpr std::array<Bound, 43> kBounds = {{
     {"computed_over_ideal_turns", kNone, 1.07},
     {"computed_over_ideal_at_once", kNone, 1.07},
     {"computed_over_ideal_own_text", kNone, 1.03},
@@ -29,6 +29,28 @@ constexpr std::array<Bound, 21> kBounds = {{
     {"exact_restored_share", 0.6, kNone},
     {"exact_answers_compared_full", 48, kNone},
     {"ratio_decode_beside_idle_on_over_off", 0.95, kNone},
+    {"ratio_lookup_vs_lock_tree_1t", 15, kNone},
+    {"ratio_lookup_vs_lock_tree_2t", 25, kNone},
+    {"ratio_exact_lookup_vs_lock_tree_1t", 12, kNone},
+    {"ratio_exact_lookup_vs_lock_tree_2t", 20, kNone},
+    {"ratio_cycle_vs_lock_tree_1t", 20, kNone},
+    {"ratio_cycle_vs_lock_tree_2t", 40, kNone},
+    {"ratio_exact_cycle_vs_lock_tree_1t", 15, kNone},
+    {"ratio_exact_cycle_vs_lock_tree_2t", 30, kNone},
+    {"ratio_lookup_vs_hash_map_1t", 15, kNone},
+    {"ratio_lookup_vs_hash_map_2t", 25, kNone},
+    {"ratio_lookup_vs_kernel", kNone, 1.5},
+    {"ratio_fingerprint_vs_xxh3_128_chained_b16", 6, kNone},
+    {"ratio_lookup_two_threads_over_one", 1.8, kNone},
+    {"ratio_trace_vs_lock_tree", 60, kNone},
+    {"ratio_exact_trace_vs_lock_tree", 8, kNone},
+    {"ratio_evict_batch64_over_lock_tree", kNone, 0.25},
+    {"index_bytes_per_block_r64", kNone, 16},
+    {"index_bytes_per_block_r16", kNone, 24},
+    {"index_bytes_per_block_r1", kNone, 150},
+    {"exact_bytes_per_block_b16", kNone, 90},
+    {"ratio_miss_first_block_over_memory_load", kNone, 2},
+    {"wrong_matches", kNone, 0},
 }};
 
 }  // namespace

@@ -85,6 +85,7 @@ class AppendSeatOf final : public AppendSeat {
     std::span<Token> tokens_of_session() {
       return std::span(tokens).first(size_t{seat.blocks_[session]} * C::kBlockTokens);
     }
+    void measured_alone() { samples.last_was_alone(); }
     std::span<const Location> where_of_session() { return std::span(where).first(seat.blocks_[session]); }
 
     AppendSeatOf& seat;
@@ -133,7 +134,8 @@ class AppendSeatOf final : public AppendSeat {
     workers.reserve(threads);
     for (uint32_t thread = 0; thread < threads; ++thread)
       workers.emplace_back(*this, thread, threads);
-    if (const Status ran = run_together(workers, shape_.sessions / threads); !ran) return fail(ran.error());
+    if (const Status ran = run_together(workers, shape_.sessions / threads, shape_.sessions / threads); !ran)
+      return fail(ran.error());
     Samples all;
     for (const Kind& worker : workers)
       all.add(worker.samples);

@@ -9,9 +9,11 @@
 #include "bench/hash_map.h"
 #include "bench/index_cases.h"
 #include "bench/ticks.h"
+#include "bench/together.h"
 #include "bench/workload.h"
 #include "bench/xxh3.h"
 #include "index/kernels.h"
+#include "machine/clock.h"
 #include "machine/mapping.h"
 
 namespace rhizome::bench {
@@ -104,15 +106,44 @@ Status measure_memory_load(IndexStage& stage) {
   return {};
 }
 
+// Processors that two threads have which want one each: below 2 the machine had something else to do, and what is
+// measured with two threads is worth less.
+Status measure_processors(IndexStage& stage, std::span<const Token> tokens) {
+  struct Worker {
+    std::span<const Token> tokens;
+    uint64_t cpu_ns = 0;
+    uint64_t sum = 0;
+    void operator()(bool is_measured) {
+      const uint64_t before_ns = thread_cpu_now_ns();
+      sum += hash_all_chained<16>(tokens);
+      if (is_measured) cpu_ns += thread_cpu_now_ns() - before_ns;
+    }
+    void measured_alone() {}
+  };
+  const uint32_t calls = stage.quick ? 500 : 10'000;
+  std::vector<double> rounds;
+  for (uint32_t round = 0; round < stage.rounds(); ++round) {
+    std::vector<Worker> workers(2, Worker{tokens});
+    const uint64_t before_ns = monotonic_now_ns();
+    if (const Status ran = run_together(workers, calls, calls); !ran) return ran;
+    const double wall_ns = static_cast<double>(monotonic_now_ns() - before_ns);
+    rounds.push_back(static_cast<double>(workers[0].cpu_ns + workers[1].cpu_ns) / wall_ns);
+    stage.progress.step();
+  }
+  stage.report.figure("two_threads_cpus", median(rounds));
+  return {};
+}
+
 }  // namespace
 
 Status run_index_kernels(IndexStage& stage) {
-  stage.progress.begin("hashes and memory", 4 * stage.rounds());
+  stage.progress.begin("hashes, processors and memory", 5 * stage.rounds());
   std::vector<Token> tokens(kTokens);
   stage.tokens.fill(tokens, 1);
   measure_hashes<16>(stage, tokens);
   measure_hashes<64>(stage, tokens);
   measure_hashes<256>(stage, tokens);
+  if (const Status status = measure_processors(stage, tokens); !status) return status;
   return measure_memory_load(stage);
 }
 

@@ -47,7 +47,7 @@ Status play(IndexStage& stage, const Plan& plan, uint32_t threads, Comparison& s
     stage.report.figure("trace_hit_share" + suffix,
                         static_cast<double>(totals.matched) / static_cast<double>(totals.looked_up));
     if (totals.requests != plan.requests) stage.report.failure("trace: not every request was played");
-    report_ledger(stage.report, "trace", seat->name(), seat->ledger());
+    report_ledger(stage.report, "trace", seat->name(), seat->ledger(), false);
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // Sequences that share nothing, for one contestant: found, not found, replaced by new ones, and what they take.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -58,7 +59,7 @@ class SequencesSeatOf final : public SequencesSeat {
     std::vector<LookupWorker> workers;
     workers.reserve(threads);
     for (uint32_t thread = 0; thread < threads; ++thread)
-      workers.emplace_back(*this, is_stored, round * kThreadsMax + thread);
+      workers.emplace_back(*this, is_stored, round * kThreadsMax + thread, threads == 1);
     return run_all(workers, shape_.operations);
   }
 
@@ -72,6 +73,7 @@ class SequencesSeatOf final : public SequencesSeat {
 
  private:
   static constexpr uint32_t kThreadsMax = 2;
+  static constexpr uint32_t kPatience = 4;  // times as many calls, for a machine that has other things to do
   static constexpr uint64_t kNewSequences = uint64_t{1} << 40;
 
   size_t blocks() const { return size_t{shape_.sequences} * shape_.blocks_each; }
@@ -89,7 +91,8 @@ class SequencesSeatOf final : public SequencesSeat {
 
   template <class Worker>
   static Result<Samples> run_all(std::vector<Worker>& workers, uint32_t count) {
-    if (const Status ran = run_together(workers, count); !ran) return fail(ran.error());
+    const uint32_t calls_max = workers.size() == 1 ? count : kPatience * count;
+    if (const Status ran = run_together(workers, count, calls_max); !ran) return fail(ran.error());
     Samples all;
     for (const Worker& worker : workers)
       all.add(worker.samples);
@@ -97,9 +100,10 @@ class SequencesSeatOf final : public SequencesSeat {
   }
 
   struct LookupWorker {
-    LookupWorker(SequencesSeatOf& of, bool of_stored, uint64_t seed)
+    LookupWorker(SequencesSeatOf& of, bool of_stored, uint64_t seed, bool counted)
         : seat(of),
           is_stored(of_stored),
+          is_counted(counted),
           numbers(seed * 91 + 3),
           tokens(size_t{of.shape_.blocks_each} * C::kBlockTokens),
           expected(of_stored ? of.shape_.blocks_each : 0),
@@ -115,11 +119,13 @@ class SequencesSeatOf final : public SequencesSeat {
       seat.index_.release(handle);
       const uint64_t ticks = ticks_now() - start;
       if (is_measured) samples.add(ticks);
-      seat.ledger_.checked(std::span(found).first(blocks), expected, is_measured);
+      seat.ledger_.checked(std::span(found).first(blocks), expected, is_counted);
     }
+    void measured_alone() { samples.last_was_alone(); }
 
     SequencesSeatOf& seat;
     const bool is_stored;
+    const bool is_counted;  // in the checksum
     SeededNumbers numbers;
     std::vector<Token> tokens;
     std::vector<Location> expected;
@@ -155,10 +161,11 @@ class SequencesSeatOf final : public SequencesSeat {
         seat.index_.insert(own, where, handle);
         seat.index_.release(handle);
         ticks += ticks_now() - begun;
-        seat.ledger_.checked(std::span(found).first(known), std::span(found).first(0), is_measured);
+        seat.ledger_.checked(std::span(found).first(known), std::span(found).first(0), false);
       }
-      if (is_measured && stored > 0) samples.add(ticks / stored);
+      if (is_measured) samples.add(ticks / std::max<size_t>(stored, 1));
     }
+    void measured_alone() { samples.last_was_alone(); }
 
     SequencesSeatOf& seat;
     std::vector<Token> tokens;

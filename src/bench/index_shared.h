@@ -73,8 +73,8 @@ class SharedSeatOf final : public SharedSeat {
     std::vector<LookupWorker> workers;
     workers.reserve(threads);
     for (uint32_t thread = 0; thread < threads; ++thread)
-      workers.emplace_back(*this, kind, round * kThreadsMax + thread);
-    if (const Status ran = run_together(workers, shape_.operations); !ran) return fail(ran.error());
+      workers.emplace_back(*this, kind, round * kThreadsMax + thread, threads == 1);
+    if (const Status ran = run_together(workers, shape_.operations, calls_max(threads)); !ran) return fail(ran.error());
     Samples all;
     for (const LookupWorker& worker : workers)
       all.add(worker.samples);
@@ -86,7 +86,7 @@ class SharedSeatOf final : public SharedSeat {
     workers.reserve(threads);
     for (uint32_t thread = 0; thread < threads; ++thread)
       workers.emplace_back(*this);
-    if (const Status ran = run_together(workers, shape_.operations); !ran) return fail(ran.error());
+    if (const Status ran = run_together(workers, shape_.operations, calls_max(threads)); !ran) return fail(ran.error());
     CycleSamples all;
     for (CycleWorker& worker : workers) {
       worker.finish();
@@ -99,9 +99,11 @@ class SharedSeatOf final : public SharedSeat {
 
  private:
   static constexpr uint32_t kThreadsMax = 2;
+  static constexpr uint32_t kPatience = 4;  // times as many calls, for a machine that has other things to do
   static constexpr uint64_t kPrefixSequence = 0xabcdef;
   static constexpr uint64_t kNewAgents = uint64_t{1} << 40;
 
+  uint32_t calls_max(uint32_t threads) const { return shape_.operations * (threads == 1 ? 1 : kPatience); }
   uint32_t prefix_blocks() const { return shape_.prefix_tokens / C::kBlockTokens; }
   uint32_t suffix_blocks() const { return shape_.suffix_tokens / C::kBlockTokens; }
   size_t blocks() const { return prefix_blocks() + size_t{shape_.agents} * suffix_blocks(); }
@@ -144,9 +146,10 @@ class SharedSeatOf final : public SharedSeat {
   }
 
   struct LookupWorker {
-    LookupWorker(SharedSeatOf& of, SharedLookup of_kind, uint64_t seed)
+    LookupWorker(SharedSeatOf& of, SharedLookup of_kind, uint64_t seed, bool counted)
         : seat(of),
           kind(of_kind),
+          is_counted(counted),
           numbers(seed * 77 + 5),
           tokens(of.prompt()),
           expected(of.locations()),
@@ -171,11 +174,13 @@ class SharedSeatOf final : public SharedSeat {
       seat.index_.release(handle);
       const uint64_t ticks = ticks_now() - start;
       if (is_measured) samples.add(ticks);
-      seat.ledger_.checked(std::span(found).first(blocks), std::span(expected).first(known), is_measured);
+      seat.ledger_.checked(std::span(found).first(blocks), std::span(expected).first(known), is_counted);
     }
+    void measured_alone() { samples.last_was_alone(); }
 
     SharedSeatOf& seat;
     const SharedLookup kind;
+    const bool is_counted;  // in the checksum
     SeededNumbers numbers;
     std::vector<Token> tokens;
     std::vector<Location> expected;
@@ -229,7 +234,12 @@ class SharedSeatOf final : public SharedSeat {
       }
       seat.ledger_.evicted(std::span(evicted).first(gone));
       pool.insert(pool.end(), evicted.begin(), evicted.begin() + static_cast<ptrdiff_t>(gone));
-      seat.ledger_.checked(std::span(found).first(known), std::span(where).first(seat.prefix_blocks()), is_measured);
+      seat.ledger_.checked(std::span(found).first(known), std::span(where).first(seat.prefix_blocks()), false);
+    }
+    void measured_alone() {
+      samples.insert.last_was_alone();
+      samples.evict.last_was_alone();
+      samples.all.last_was_alone();
     }
 
     // Lets go of everything: to be called when all threads are done.

@@ -10,7 +10,9 @@
 
 namespace rhizome::bench {
 
-// Adds to `identity_checked_blocks` and `wrong_matches`.
-void report_ledger(Report& report, std::string_view where, std::string_view contestant, const Ledger& ledger);
+// Adds to `identity_checked_blocks` and `wrong_matches`. `is_repeatable`: what was found is the same in every run, and
+// goes into the checksum.
+void report_ledger(Report& report, std::string_view where, std::string_view contestant, const Ledger& ledger,
+                   bool is_repeatable = true);
 
 }  // namespace rhizome::bench

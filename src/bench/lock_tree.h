@@ -15,6 +15,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -98,8 +99,7 @@ class LockTree {
       above->references.fetch_sub(1, std::memory_order_relaxed);
     const MutexLock idle_lock(idle_mutex_);
     const ReaderLock lock(node->mutex);
-    if (node->references.fetch_sub(1, std::memory_order_acq_rel) == 1 && node->children.empty())
-      idle_.insert({node->last_used.load(std::memory_order_relaxed), node});
+    if (node->references.fetch_sub(1, std::memory_order_acq_rel) == 1 && node->children.empty()) queue(node);
   }
 
   size_t evict(std::span<Location> out) NO_THREAD_SAFETY_ANALYSIS {
@@ -108,6 +108,7 @@ class LockTree {
     while (evicted < out.size() && !idle_.empty()) {
       const auto [used, leaf] = *idle_.begin();
       idle_.erase(idle_.begin());
+      leaf->queued = false;
       Node* parent = leaf->parent;
       const WriterLock parent_lock(parent->mutex);
       leaf->mutex.lock();
@@ -116,18 +117,21 @@ class LockTree {
       leaf->mutex.unlock();
       if (!is_idle) continue;  // its last release puts it in again
       if (last_used != used) {
-        idle_.insert({last_used, leaf});
+        queue(leaf);
         continue;
       }
       out[evicted++] = leaf->location;
       parent->children.erase(leaf->key);
       if (parent != &root_ && parent->children.empty() && parent->references.load(std::memory_order_acquire) == 0)
-        idle_.insert({parent->last_used.load(std::memory_order_relaxed), parent});
+        queue(parent);
     }
     return evicted;
   }
 
  private:
+  // A node with 256 tokens in it would be too large for what malloc hands out quickly.
+  static constexpr bool kTokensInNode = kBlock <= 64;
+
   struct KeyItself {
     size_t operator()(uint64_t key) const { return key; }
   };
@@ -136,7 +140,11 @@ class LockTree {
     Node() = default;
     Node(Node* above, uint64_t key_of_tokens, const Token* block, Location where)
         : parent(above), key(key_of_tokens), location(where) {
-      std::copy_n(block, kBlock, tokens.begin());
+      if constexpr (kTokensInNode) {
+        std::copy_n(block, kBlock, tokens.begin());
+      } else {
+        tokens.assign(block, block + kBlock);
+      }
     }
 
     SharedMutex mutex;
@@ -146,15 +154,22 @@ class LockTree {
     std::atomic<uint64_t> last_used = 0;
     std::atomic<uint32_t> references = 0;
     Location location = 0;
-    std::array<Token, kBlock> tokens = {};
+    bool queued = false;  // stands in `idle_`, once; guarded as that is
+    std::conditional_t<kTokensInNode, std::array<Token, kBlock>, std::vector<Token>> tokens;  // of the root: none
   };
 
   static uint64_t key_of(const Token* block) { return xxh3_64(block, kBlock * sizeof(Token)); }
 
+  // Only for a leaf that nobody pins.
+  void queue(Node* leaf) REQUIRES(idle_mutex_) {
+    if (std::exchange(leaf->queued, true)) return;
+    idle_.insert({leaf->last_used.load(std::memory_order_relaxed), leaf});
+  }
+
   Node root_;
   std::atomic<uint64_t> clock_ = 1;
   Mutex idle_mutex_;
-  std::set<std::pair<uint64_t, Node*>> idle_ GUARDED_BY(idle_mutex_);  // by last use; what is outdated stays till then
+  std::set<std::pair<uint64_t, Node*>> idle_ GUARDED_BY(idle_mutex_);  // by last use when they were put in
 };
 
 }  // namespace rhizome::bench

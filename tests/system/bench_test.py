@@ -1,4 +1,4 @@
-"""`rhizome bench agents`: a quick run of every case, what it prints for programs, and calls that are wrong."""
+"""`rhizome bench`: a quick run of every case, what it prints for programs, and calls that are wrong."""
 import json
 import pathlib
 import re
@@ -19,6 +19,17 @@ FIGURES = {
     'computed_over_ideal_turns_exact', 'ratio_prefill_exact_over_default', 'computed_over_ideal_swa_turns',
     'computed_over_ideal_swa_at_once', 'ratio_prefill_on_over_off', 'decode_hook_cpu_share',
     'ratio_decode_on_over_off', 'ratio_decode_beside_idle_on_over_off', 'restore_gb_per_s', 'rss_over_budget_ratio'}
+MEASURES = {
+    'shared': ('lookup', 'prefix_hit', 'same_prefix', 'cycle'), 'random': ('random_hit', 'random_miss'),
+    'single': ('single_hit', 'single_miss', 'single_turnover'), 'append': ('append', 'grown_hit'),
+    'trace': ('trace_request',)}
+BASELINES = ('lock_tree', 'hash_map')
+# What the index's benchmark promises beside those, of the policies that there are.
+INDEX_FIGURES = {
+    'ratio_exact_lookup_two_threads_over_one', 'ratio_exact_trace_vs_lock_tree', 'exact_bytes_per_block_b16',
+    'exact_evict_batch64_ns', 'evict_lock_tree_ns', 'ratio_exact_evict_batch64_over_lock_tree',
+    'exact_miss_first_block_ns', 'memory_load_ns', 'ratio_exact_miss_first_block_over_memory_load',
+    'xxh3_128_chained_ns_per_block_b16', 'two_threads_cpus'}
 PATIENCE = 900
 
 
@@ -98,6 +109,41 @@ class Bench(program.Case):
                 if found := re.findall(r'\d+', (task / 'children').read_text()):
                     return int(found[0])
         raise AssertionError('no server was started')
+
+
+class Index(program.Case):
+    def bench(self, *words):
+        done = self.call('bench', 'index', '--quick', '--json', *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count('\n'), 1, done.stdout)
+        line = json.loads(done.stdout)
+        self.assertEqual(line['bench'], 'index')
+        self.assertEqual(line['figures'].get('wrong_matches', 0), 0)
+        return line
+
+    def test_quick_run_prints_every_figure(self):
+        line = self.bench()
+        figures = line['figures']
+        wanted = set(INDEX_FIGURES)
+        for measure in (name for names in MEASURES.values() for name in names):
+            for suffix in ('_1t', '_2t', '_1t_b64', '_2t_b64', '_1t_b256', '_2t_b256'):
+                wanted |= {f'{measure}_ns_{who}{suffix}' for who in (*BASELINES, 'exact')}
+                wanted |= {f'ratio_exact_{measure}_vs_{who}{suffix}' for who in BASELINES}
+        self.assertEqual(wanted - set(figures), set())
+        self.assertTrue(all(isinstance(value, (int, float)) for value in figures.values()))
+        self.assertGreater(figures['identity_checked_blocks'], 10_000_000)
+        self.assertEqual(figures['trace_hit_share_exact_1t'], figures['trace_hit_share_lock_tree_1t'])
+        self.assertRegex(line['checksum'], '^[0-9a-f]{64}$')
+
+    def test_one_case_and_the_same_checksum_every_time(self):
+        lines = [self.bench('random') for _ in range(2)]
+        self.assertEqual(lines[0]['checksum'], lines[1]['checksum'])
+        self.assertFalse([name for name in lines[0]['figures'] if name.startswith('lookup_')])
+
+    def test_it_takes_no_model(self):
+        done = self.call('bench', 'index', '--model', 'model.gguf')
+        self.assertEqual((done.returncode, done.stdout), (2, ''))
+        self.assertEqual(done.stderr, 'rhizome bench: index takes no --model and no --picture\n')
 
 
 if __name__ == '__main__':
