@@ -15,6 +15,8 @@ namespace rhizome::bench {
 struct Expected {
   uint64_t blocks = 0;
   uint64_t sequences = 0;  // stretches of blocks, each stored by one insert
+  // Uses that follow each other at once are to be told apart; for tests.
+  Recency recency = Recency::kTicks;
 };
 
 // One tree of prefixes. Blocks of T::kBlockTokens tokens; `tokens` are whole blocks, from the beginning of a prompt.

@@ -264,8 +264,6 @@ Match BasicIndex<Policy>::resume(Root root, Handle& handle, std::span<const Elem
       state.runs.unpin(section.slot(), handle.run_);
       handle.run_ = place.run.id;
       handle.depth_ = place.depth;
-    } else {
-      state.runs.touch(state.runs.at(handle.run_));
     }
   }
   match.blocks = handle.depth_;
@@ -483,6 +481,10 @@ Status BasicIndex<Policy>::release(Handle handle) {
   if (run == 0) return {};
   const typename State::Section section(state_->runs.epochs());
   if (!state_->is_pinned(run, handle.depth_)) return fail(Code::kFailedPrecondition, "a handle that pins nothing");
+  // A use counts when it ends, since what is pinned stays anyway. A run of which an insert used only the beginning is
+  // cut there, and what is behind the cut is as old as it was.
+  Run& used = state_->runs.at(run);
+  if (handle.depth_ > used.start.load(std::memory_order_relaxed)) state_->runs.touch(used);
   state_->runs.unpin(section.slot(), run);
   return {};
 }

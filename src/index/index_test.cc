@@ -243,16 +243,23 @@ TEST_F(IndexTest, ParentsOutliveTheirChildren) {
   EXPECT_EQ(evict(3), (std::vector<Location>{4, 1, 5}));
 }
 
-// Look-ups touch only their deepest run; the trunk must not look older than what ended in its branches.
-TEST_F(IndexTest, ATrunkIsAsFreshAsItsBranchesWere) {
+// What is held is in use until it is let go.
+TEST_F(IndexTest, AUseCountsWhenItEnds) {
   const Root a = open("a");
-  store(a, {1, 1, 1, 1});                          // 1
-  Handle other = store_and_hold(a, {9, 9, 9, 9});  // 2
-  store(a, {1, 1, 1, 1, 2, 2, 2, 2});              // 3
-  store(a, {1, 1, 1, 1, 3, 3, 3, 3});              // 4
-  EXPECT_EQ(evict(2), (std::vector<Location>{3, 4}));
+  Handle other = store_and_hold(a, {9, 9, 9, 9});  // 1
+  store(a, {1, 1, 1, 1});                          // 2
+  store(a, {1, 1, 1, 1, 3, 3, 3, 3});              // 3
   EXPECT_TRUE(index_.release(std::move(other)));
-  EXPECT_EQ(evict(2), (std::vector<Location>{2, 1}));
+  EXPECT_EQ(evict(3), (std::vector<Location>{3, 2, 1}));
+}
+
+// Of a run that a prompt left half-way, only the part that it used is as fresh as the prompt.
+TEST_F(IndexTest, WhatIsBehindACutIsAsOldAsItWas) {
+  const Root a = open("a");
+  store(a, {1, 1, 1, 1, 2, 2, 2, 2});  // 1, 2
+  store(a, {5, 5, 5, 5});              // 3
+  store(a, {1, 1, 1, 1, 7, 7, 7, 7});  // 4
+  EXPECT_EQ(evict(4), (std::vector<Location>{2, 3, 4, 1}));
 }
 
 TEST_F(IndexTest, HeldBlocksAreNotEvicted) {

@@ -61,7 +61,6 @@ typename Insertion<Policy>::Step Insertion<Policy>::finish(const RunView& at) {
     runs_.pin(slot_, at.id);
     hold_pinned(at.id);
   }
-  runs_.touch(runs_.at(at.id));
   if (!anything_new_) stored_before_ = depth_ - std::min(depth_, request_.first_block);
   return Step::kDone;
 }
@@ -147,7 +146,6 @@ bool Insertion<Policy>::append(const RunView& at) {
   anything_new_ = true;
   depth_ += count;
   runs_.count(slot_, count, 0);
-  runs_.touch(run);
   return true;
 }
 

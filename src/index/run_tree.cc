@@ -152,11 +152,10 @@ typename RunTree<Policy>::Place RunTree<Policy>::walk_and_pin(uint32_t slot, Run
     if (place.run.word.has(RunWord::kRoot) || place.depth == depth) break;
     RHIZOME_RACE_POINT("index.lookup.before_pin");
     const RunWord word = runs_.pin(slot, place.run.id);
-    Run& run = runs_.at(place.run.id);
+    const Run& run = runs_.at(place.run.id);
     // Acquire: pairs with the last store of a change.
     const bool same = run.ver.load(std::memory_order_acquire) == place.run.ver;
     if (same && !word.has(RunWord::kDead | RunWord::kRemoved) && place.run.start + word.length() >= place.depth) {
-      runs_.touch(run);
       return place;
     }
     runs_.unpin(slot, place.run.id);
