@@ -77,14 +77,17 @@ template <class Policy>
 uint32_t RunTree<Policy>::match_ahead(const RunView& run, uint32_t depth, const Prompt<Element>& prompt,
                                       uint64_t& next_edge) const {
   const uint32_t length = run.length();
-  next_edge = edge(run.id, block(prompt, depth + length));
-  runs_.edges().prefetch(next_edge);
   const uint32_t quarter = length / 4;
+  // Each step uses what the one before has fetched, and has a quarter of the run's time to arrive.
+  next_edge = edge(run.id, block(prompt, depth + length));
   uint32_t equal = match(run, depth, prompt, quarter);
   if (equal < quarter) return equal;
-  prefetch_child(next_edge);
-  equal += match(run, depth + quarter, prompt, quarter);
+  runs_.edges().prefetch(next_edge);
+  equal += match(run, depth + equal, prompt, quarter);
   if (equal < 2 * quarter) return equal;
+  prefetch_child(next_edge);
+  equal += match(run, depth + equal, prompt, quarter);
+  if (equal < 3 * quarter) return equal;
   prefetch_payload(next_edge);
   return equal + match(run, depth + equal, prompt, length - equal);
 }
