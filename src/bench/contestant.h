@@ -15,6 +15,8 @@ namespace rhizome::bench {
 struct Expected {
   uint64_t blocks = 0;
   uint64_t sequences = 0;  // stretches of blocks, each stored by one insert
+  // Memory is to be there when it is first used, instead of before: for those who measure how much it is.
+  bool as_needed = false;
   // Uses that follow each other at once are to be told apart; for tests.
   Recency recency = Recency::kTicks;
 };

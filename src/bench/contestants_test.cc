@@ -129,7 +129,7 @@ TEST(Contestants, DoWhatAPlainModelDoes) {
 TEST(Contestants, EvictTheLeastRecentlyUsedFirst) {
   Contestants<kBlock>::for_each([]<class C>() {
     SCOPED_TRACE(C::kName);
-    C index({100, 100, Recency::kExact});
+    C index({.blocks = 100, .sequences = 100, .recency = Recency::kExact});
     const auto use = [&index](uint32_t number) {
       std::vector<Location> found(1);
       typename C::Handle handle;

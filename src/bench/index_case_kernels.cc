@@ -8,6 +8,7 @@
 #include "bench/comparison.h"
 #include "bench/hash_map.h"
 #include "bench/index_cases.h"
+#include "bench/index_contestant.h"
 #include "bench/ticks.h"
 #include "bench/together.h"
 #include "bench/workload.h"
@@ -106,6 +107,38 @@ Status measure_memory_load(IndexStage& stage) {
   return {};
 }
 
+// A hot look-up of 8,192 stored tokens over what the fingerprints of these tokens take alone.
+void measure_lookup_over_kernel(IndexStage& stage, std::span<const Token> tokens) {
+  constexpr uint32_t kBlock = 16;
+  const uint32_t times = stage.quick ? 20 : 500;
+  IndexContestant<FingerprintIndex, kBlock> index({kTokens / kBlock, 1});
+  std::vector<Location> locations(kTokens / kBlock);
+  std::iota(locations.begin(), locations.end(), Location{0});
+  IndexContestant<FingerprintIndex, kBlock>::Handle handle;
+  index.insert(tokens, locations, handle);
+  index.release(handle);
+  const Kernels kernels = fastest_kernels(kBlock);
+  const FingerprintKey key = FingerprintKey::from_seed(1);
+  std::vector<uint64_t> fingerprints(locations.size());
+  std::vector<Location> found(locations.size());
+  std::vector<double> ratios;
+  uint64_t sum = 0;
+  for (uint32_t round = 0; round < stage.rounds(); ++round) {
+    const double kernel = mean_ns(times, [&] {
+      kernels.fingerprint(key, tokens.data(), kTokens / kBlock, fingerprints.data());
+      sum += fingerprints.back();
+    });
+    const double lookup = mean_ns(times, [&] {
+      sum += index.lookup(tokens, found, handle);
+      index.release(handle);
+    });
+    ratios.push_back(lookup / kernel);
+    stage.progress.step();
+  }
+  stage.report.figure("ratio_lookup_vs_kernel", median(ratios));
+  stage.report.answered("lookup over kernel: " + std::to_string(sum) + " " + std::to_string(found.back()));
+}
+
 // Processors that two threads have which want one each: below 2 the machine had something else to do, and what is
 // measured with two threads is worth less.
 Status measure_processors(IndexStage& stage, std::span<const Token> tokens) {
@@ -137,12 +170,13 @@ Status measure_processors(IndexStage& stage, std::span<const Token> tokens) {
 }  // namespace
 
 Status run_index_kernels(IndexStage& stage) {
-  stage.progress.begin("hashes, processors and memory", 5 * stage.rounds());
+  stage.progress.begin("hashes, processors and memory", 6 * stage.rounds());
   std::vector<Token> tokens(kTokens);
   stage.tokens.fill(tokens, 1);
   measure_hashes<16>(stage, tokens);
   measure_hashes<64>(stage, tokens);
   measure_hashes<256>(stage, tokens);
+  measure_lookup_over_kernel(stage, tokens);
   if (const Status status = measure_processors(stage, tokens); !status) return status;
   return measure_memory_load(stage);
 }

@@ -112,8 +112,8 @@ double bytes_per_block(const IndexStage& stage, const SequencesShape& shape) {
 }
 
 void measure_memory(IndexStage& stage, uint32_t run) {
-  const uint32_t blocks = stage.quick ? 100'000 : run == 1 ? 300'000 : 1'000'000;
-  const SequencesShape shape{.blocks_each = run, .sequences = blocks / run, .operations = 0};
+  const uint32_t blocks = stage.quick ? 100'000 : 1'000'000;
+  const SequencesShape shape{.blocks_each = run, .sequences = blocks / run, .as_needed = true};
   const std::string suffix = "_r" + std::to_string(run);
   Contestants<16>::for_each([&]<Contestant C>() {
     const std::string name(C::kName);

@@ -38,6 +38,7 @@ class IndexContestant {
   explicit IndexContestant(const Expected& expected)
       : index_(IndexOptions{.block_tokens = kBlock, .memory_bytes = kAddressSpace, .recency = expected.recency}),
         root_(open()) {
+    if (expected.as_needed) return;
     // With a quarter more than the runs take when they have just been stored: cycles come and go.
     const uint64_t payload = sizeof(Location) + (std::same_as<AnyIndex, Index> ? kBlock * sizeof(Token) : 8);
     index_.prefault((expected.blocks * payload + expected.sequences * 2 * 64) * 5 / 4);

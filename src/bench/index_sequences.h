@@ -22,6 +22,7 @@ struct SequencesShape {
   uint32_t blocks_each = 1;
   uint32_t sequences = 0;   // stored before anything is measured
   uint32_t operations = 0;  // of each thread in a round
+  bool as_needed = false;   // Expected::as_needed
 };
 
 class SequencesSeat {
@@ -42,7 +43,7 @@ class SequencesSeatOf final : public SequencesSeat {
   static constexpr uint32_t kBatch = 64;
 
   SequencesSeatOf(const SequencesShape& shape, const TokenSource& source)
-      : shape_(shape), source_(source), index_({blocks(), shape.sequences}), ledger_(blocks()) {
+      : shape_(shape), source_(source), index_({blocks(), shape.sequences, shape.as_needed}), ledger_(blocks()) {
     std::vector<Token> tokens(size_t{shape.blocks_each} * C::kBlockTokens);
     std::vector<Location> where(shape.blocks_each);
     std::vector<Location> found(shape.blocks_each);

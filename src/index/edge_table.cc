@@ -19,16 +19,17 @@ EdgeTable::EdgeTable(const Arena& arena) : arena_(arena) {
   segment_mask_ = (uint64_t{1} << width) - 1;
   // A segment may get more than its share, but hardly so much more.
   const uint64_t entries_max = (uint64_t{arena.units()} >> width) * 5 / 4 + 64;
-  // 1, 2, 3, 4, 6, 8, 12, 16 ...: a little more than needed costs memory, a little too little costs a copy.
+  // Whole pages, of which a segment with a single entry has one anyway, then half as many again and twice as many in
+  // turn: a little more than needed costs memory, a little too little costs a copy.
   uint64_t offset = 0;
   for (uint32_t step = 0;; ++step) {
-    const uint32_t buckets = step == 0 ? 1 : (step % 2 == 1 ? 2u : 3u) << ((step - 1) / 2);
-    if (buckets >= kBucketsInAPage) offset = (offset + kBucketsInAPage - 1) / kBucketsInAPage * kBucketsInAPage;
+    const uint32_t pages = step == 0 ? 1 : (step % 2 == 1 ? 2u : 3u) << ((step - 1) / 2);
+    const uint32_t buckets = pages * kBucketsInAPage;
     extents_.push_back({offset, buckets});
     offset += buckets;
     if (uint64_t{buckets} * kLoadMaxPer10 / 10 >= entries_max) break;
   }
-  const uint64_t stride = (offset + kBucketsInAPage - 1) / kBucketsInAPage * kBucketsInAPage;
+  const uint64_t stride = offset;
   Result<Mapping> mapped = Mapping::anonymous((stride * sizeof(Bucket)) << width);
   RHIZOME_CHECK(mapped.has_value());
   mapping_ = std::move(*mapped);

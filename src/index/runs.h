@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "concurrency/epochs.h"
@@ -100,7 +101,7 @@ class Runs {
 
   struct alignas(64) Slot {
     SpinLock lock;
-    std::vector<RunId> candidates;  // under the lock
+    std::deque<RunId> candidates;  // under the lock
     std::atomic<bool> any{false};
     std::atomic<int64_t> blocks{0};
     std::atomic<int64_t> runs{0};
