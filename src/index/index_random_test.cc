@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,7 +20,16 @@ struct Setting {
   uint32_t block_tokens;
   bool collide;
   int steps;
+  const char* variant = "fastest";  // of kernels
 };
+
+Kernels kernels_of(const Setting& setting) {
+  if (setting.collide) return weak_kernels<0>(setting.block_tokens);
+  for (const Kernels& kernels : kernels_for(setting.block_tokens)) {
+    if (std::string_view(kernels.name) == setting.variant) return kernels;
+  }
+  return fastest_kernels(setting.block_tokens);
+}
 
 // Drives an index and the model side by side. Prompts come from a tiny vocabulary, so that they share,
 // branch and repeat all the time.
@@ -26,7 +37,7 @@ class Duel {
  public:
   Duel(const Setting& setting, uint64_t seed)
       : setting_(setting),
-        kernels_(setting.collide ? weak_kernels<0>(setting.block_tokens) : fastest_kernels(setting.block_tokens)),
+        kernels_(kernels_of(setting)),
         index_({.block_tokens = setting.block_tokens, .recency = Recency::kExact, .kernels = &kernels_}),
         model_(setting.block_tokens),
         random_(seed) {
@@ -240,10 +251,13 @@ TEST_P(IndexRandom, AgreesWithTheModel) {
 
 INSTANTIATE_TEST_SUITE_P(All, IndexRandom,
                          testing::Values(Setting{4, false, 60000}, Setting{1, false, 10000}, Setting{16, false, 5000},
-                                         Setting{4, true, 5000}),
+                                         Setting{4, true, 5000}, Setting{16, false, 2000, "portable"},
+                                         Setting{16, false, 2000, "aesni"}, Setting{16, false, 2000, "vaes256"},
+                                         Setting{256, false, 500}),
                          [](const auto& tested) {
                            return "block" + std::to_string(tested.param.block_tokens) +
-                                  (tested.param.collide ? "_every_fingerprint_collides" : "");
+                                  (tested.param.collide ? "_every_fingerprint_collides" : "_") +
+                                  (tested.param.collide ? "" : tested.param.variant);
                          });
 
 }  // namespace
