@@ -58,6 +58,7 @@ void measure_hashes(IndexStage& stage, std::span<const Token> tokens) {
   const Kernels kernels = fastest_kernels(kBlock);
   const FingerprintKey key = FingerprintKey::from_seed(1);
   std::vector<uint64_t> stored(kTokens / kBlock);
+  constexpr double kBlocks = double{kTokens} / kBlock;
   uint64_t sum = 0;
   for (uint32_t round = 0; round < stage.rounds(); ++round) {
     fingerprints.push_back(mean_ns(times,
@@ -65,9 +66,9 @@ void measure_hashes(IndexStage& stage, std::span<const Token> tokens) {
                                      kernels.fingerprint(key, tokens.data(), kTokens / kBlock, stored.data());
                                      sum += stored.back();
                                    }) /
-                           (kTokens / kBlock));
-    plain.push_back(mean_ns(times, [&] { sum += hash_all_64<kBlock>(tokens); }) / (kTokens / kBlock));
-    chained.push_back(mean_ns(times, [&] { sum += hash_all_chained<kBlock>(tokens); }) / (kTokens / kBlock));
+                           kBlocks);
+    plain.push_back(mean_ns(times, [&] { sum += hash_all_64<kBlock>(tokens); }) / kBlocks);
+    chained.push_back(mean_ns(times, [&] { sum += hash_all_chained<kBlock>(tokens); }) / kBlocks);
     stage.progress.step();
   }
   const std::string suffix = "_b" + std::to_string(kBlock);

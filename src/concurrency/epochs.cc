@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "contract/check.h"
 #include "machine/thread.h"
 
 namespace rhizome {
@@ -31,9 +32,11 @@ Epochs::Epochs(Fence fence) : asymmetric_(fence == Fence::kBestOffered && regist
 void Epochs::full_fence() {
   fence_word_.exchange(1, std::memory_order_seq_cst);
   if (!asymmetric_) return;
-  const long failed = ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-  // It cannot fail once the process is registered; going on without the fence would free what is being read.
-  if (failed != 0) ::_exit(134);
+  long failed = ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  // A process that was forked off another one may have to say again that it wants it.
+  if (failed != 0 && register_membarrier()) failed = ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  // Without the fence, memory that is being read would be used again.
+  RHIZOME_CHECK(failed == 0);
 }
 
 bool Epochs::try_advance() {
