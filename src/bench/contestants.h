@@ -10,12 +10,12 @@
 
 namespace rhizome::bench {
 
-template <Contestant... kMembers>
+template <Contestant... Members>
 struct ContestantList {
   // Calls visit.operator()<Member>() for each, in order.
   template <class Visit>
   static void for_each(Visit&& visit) {
-    (visit.template operator()<kMembers>(), ...);
+    (visit.template operator()<Members>(), ...);
   }
 };
 
