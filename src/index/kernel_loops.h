@@ -46,10 +46,10 @@ struct CompareAvx2 {
   }
 
  private:
-  template <int Bytes>
+  template <int kBytes>
   static bool equal(const std::byte* a, const std::byte* b) {
     __m256i sum = _mm256_setzero_si256();
-    for (int at = 0; at < Bytes; at += 32)
+    for (int at = 0; at < kBytes; at += 32)
       sum = _mm256_or_si256(sum, _mm256_xor_si256(load_256(a + at), load_256(b + at)));
     return _mm256_testz_si256(sum, sum) != 0;
   }
@@ -65,23 +65,23 @@ inline __m256i first_words(uint32_t count) {
   return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
 }
 
-// For blocks of `Stripes` stripes. An Engine has
+// For blocks of `kStripesEach` stripes. An Engine has
 //   match_stripes(), match_words()               as CompareAvx2 has them
 //   Keys(const FingerprintKey&)                  what it keeps at hand of a key
-//   fingerprints<Stripes, Blocks>(Keys, tokens)  the fingerprints of one to four blocks, a word each; a word that is
-//   left
+//   fingerprints<kStripesEach, kBlocksAtOnce>(Keys, tokens)  the fingerprints of one to four blocks, a word each; a
+//   word that is left
 //                                                has any value. The blocks do not wait for each other, which hides how
 //                                                long a round of AES takes: four at a time keep the processor busy.
-template <typename Engine, uint32_t Stripes>
+template <typename Engine, uint32_t kStripesEach>
 struct VectorKernels {
   using Keys = typename Engine::Keys;
-  static constexpr size_t kBlockTokens = size_t{Stripes} * 16;
+  static constexpr size_t kBlockTokens = size_t{kStripesEach} * 16;
 
   static void fingerprint(const FingerprintKey& key, const Token* tokens, uint32_t blocks, uint32_t /*block_tokens*/,
                           uint64_t* out) {
     const Keys keys(key);
     for (; blocks >= 4; blocks -= 4) {
-      const __m256i found = Engine::template fingerprints<Stripes, 4>(keys, tokens);
+      const __m256i found = Engine::template fingerprints<kStripesEach, 4>(keys, tokens);
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), found);
       tokens += 4 * kBlockTokens;
       out += 4;
@@ -95,7 +95,7 @@ struct VectorKernels {
     const Keys keys(key);
     uint32_t block = 0;
     for (; blocks - block >= 4; block += 4) {
-      const __m256i found = Engine::template fingerprints<Stripes, 4>(keys, tokens + block * kBlockTokens);
+      const __m256i found = Engine::template fingerprints<kStripesEach, 4>(keys, tokens + block * kBlockTokens);
       const uint32_t different = different_words(found, load_256(stored + block));
       if (different != 0) return block + static_cast<uint32_t>(__builtin_ctz(different));
     }
@@ -110,7 +110,7 @@ struct VectorKernels {
   }
 
   static uint32_t match_tokens(const Token* stored, const Token* tokens, uint32_t blocks, uint32_t /*block_tokens*/) {
-    return static_cast<uint32_t>(Engine::match_stripes(stored, tokens, size_t{blocks} * Stripes) / Stripes);
+    return static_cast<uint32_t>(Engine::match_stripes(stored, tokens, size_t{blocks} * kStripesEach) / kStripesEach);
   }
 
   static uint32_t match_words(const uint64_t* stored, const uint64_t* words, uint32_t blocks) {
@@ -121,11 +121,11 @@ struct VectorKernels {
   static __m256i fewer(const Keys& keys, const Token* tokens, uint32_t blocks) {
     switch (blocks) {
       case 1:
-        return Engine::template fingerprints<Stripes, 1>(keys, tokens);
+        return Engine::template fingerprints<kStripesEach, 1>(keys, tokens);
       case 2:
-        return Engine::template fingerprints<Stripes, 2>(keys, tokens);
+        return Engine::template fingerprints<kStripesEach, 2>(keys, tokens);
       default:
-        return Engine::template fingerprints<Stripes, 3>(keys, tokens);
+        return Engine::template fingerprints<kStripesEach, 3>(keys, tokens);
     }
   }
 };

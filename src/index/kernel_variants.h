@@ -23,9 +23,9 @@ const KernelFunctions* vaes512_kernels(uint32_t block_tokens);
 #endif
 
 // `Variant<n>` has the functions for blocks of n stripes, as static members.
-template <template <uint32_t> class Variant, uint32_t Stripes>
-constexpr KernelFunctions kFunctionsOf = {Variant<Stripes>::fingerprint, Variant<Stripes>::match_fingerprints,
-                                          Variant<Stripes>::match_tokens, Variant<Stripes>::match_words};
+template <template <uint32_t> class Variant, uint32_t kStripesEach>
+constexpr KernelFunctions kFunctionsOf = {Variant<kStripesEach>::fingerprint, Variant<kStripesEach>::match_fingerprints,
+                                          Variant<kStripesEach>::match_tokens, Variant<kStripesEach>::match_words};
 
 template <template <uint32_t> class Variant>
 const KernelFunctions* functions_for(uint32_t block_tokens) {

@@ -23,41 +23,41 @@ struct Vaes256Engine : CompareAvx2 {
     __m256i lane[3];
   };
 
-  template <uint32_t Stripes, uint32_t Blocks>
+  template <uint32_t kStripesEach, uint32_t kBlocksAtOnce>
   static __m256i fingerprints(const Keys& keys, const Token* tokens) {
     // The sum of one block alone is made of two, since each waits for the round before.
-    constexpr uint32_t kParts = Blocks == 1 ? 2 : 1;
-    __m256i sums[Blocks * kParts] = {};
+    constexpr uint32_t kParts = kBlocksAtOnce == 1 ? 2 : 1;
+    __m256i sums[kBlocksAtOnce * kParts] = {};
     // Added before the sum instead of after it, which takes no instruction.
-    for (uint32_t block = 0; block < Blocks; ++block)
+    for (uint32_t block = 0; block < kBlocksAtOnce; ++block)
       sums[block * kParts] = keys.whitening;
-    for (uint32_t half = 0; half < Stripes * 2; half += kParts) {
-      __m256i states[Blocks * kParts];
-      for (uint32_t i = 0; i < Blocks * kParts; ++i) {
+    for (uint32_t half = 0; half < kStripesEach * 2; half += kParts) {
+      __m256i states[kBlocksAtOnce * kParts];
+      for (uint32_t i = 0; i < kBlocksAtOnce * kParts; ++i) {
         const uint32_t own = half + i % kParts;
         states[i] = _mm256_xor_si256(load_256(keys.secret.masks[own / 2] + own % 2 * 32),
-                                     load_256(tokens + (i / kParts * Stripes * 2 + own) * 8));
+                                     load_256(tokens + (i / kParts * kStripesEach * 2 + own) * 8));
       }
       for (const __m256i& key : keys.lane) {
         for (__m256i& state : states)
           state = _mm256_aesenc_epi128(state, key);
       }
       // The sum stands where a round has its key: the instruction adds it too.
-      for (uint32_t i = 0; i < Blocks * kParts; ++i)
+      for (uint32_t i = 0; i < kBlocksAtOnce * kParts; ++i)
         sums[i] = _mm256_aesenc_epi128(states[i], sums[i]);
     }
-    if constexpr (Blocks == 1) sums[0] = _mm256_xor_si256(sums[0], sums[1]);
-    // Blocks 0 and 1 in the one, 2 and 3 in the other.
-    __m256i front = fold(sums[0], sums[Blocks > 1 ? 1 : 0]);
-    __m256i back = Blocks > 2 ? fold(sums[Blocks > 2 ? 2 : 0], sums[Blocks - 1]) : front;
+    if constexpr (kBlocksAtOnce == 1) sums[0] = _mm256_xor_si256(sums[0], sums[1]);
+    // kBlocksAtOnce 0 and 1 in the one, 2 and 3 in the other.
+    __m256i front = fold(sums[0], sums[kBlocksAtOnce > 1 ? 1 : 0]);
+    __m256i back = kBlocksAtOnce > 2 ? fold(sums[kBlocksAtOnce > 2 ? 2 : 0], sums[kBlocksAtOnce - 1]) : front;
     for (int i = 1; i < 10; ++i) {
       const __m256i key = _mm256_broadcastsi128_si256(load_128(keys.secret.last_keys[i]));
       front = _mm256_aesenc_epi128(front, key);
-      if (Blocks > 2) back = _mm256_aesenc_epi128(back, key);
+      if (kBlocksAtOnce > 2) back = _mm256_aesenc_epi128(back, key);
     }
     const __m256i key = _mm256_broadcastsi128_si256(load_128(keys.secret.last_keys[10]));
     front = _mm256_aesenclast_epi128(front, key);
-    if (Blocks > 2) back = _mm256_aesenclast_epi128(back, key);
+    if (kBlocksAtOnce > 2) back = _mm256_aesenclast_epi128(back, key);
     return _mm256_permute4x64_epi64(_mm256_unpacklo_epi64(front, back), 0xd8);
   }
 
@@ -68,8 +68,8 @@ struct Vaes256Engine : CompareAvx2 {
   }
 };
 
-template <uint32_t Stripes>
-using Vaes256 = VectorKernels<Vaes256Engine, Stripes>;
+template <uint32_t kStripesEach>
+using Vaes256 = VectorKernels<Vaes256Engine, kStripesEach>;
 
 }  // namespace
 

@@ -63,23 +63,23 @@ struct Vaes512Engine : CompareAvx512 {
     __m512i last[10];
   };
 
-  template <uint32_t Stripes, uint32_t Blocks>
+  template <uint32_t kStripesEach, uint32_t kBlocksAtOnce>
   static __m256i fingerprints(const Keys& keys, const Token* tokens) {
-    __m512i sums[Blocks];
+    __m512i sums[kBlocksAtOnce];
     // Added before the sum instead of after it, which takes no instruction.
     for (__m512i& sum : sums)
       sum = keys.whitening;
-    for (uint32_t stripe = 0; stripe < Stripes; ++stripe) {
+    for (uint32_t stripe = 0; stripe < kStripesEach; ++stripe) {
       const __m512i mask = _mm512_load_si512(keys.masks[stripe]);
-      __m512i states[Blocks];
-      for (uint32_t i = 0; i < Blocks; ++i)
-        states[i] = _mm512_xor_si512(mask, _mm512_loadu_si512(tokens + (i * Stripes + stripe) * 16));
+      __m512i states[kBlocksAtOnce];
+      for (uint32_t i = 0; i < kBlocksAtOnce; ++i)
+        states[i] = _mm512_xor_si512(mask, _mm512_loadu_si512(tokens + (i * kStripesEach + stripe) * 16));
       for (const __m512i& key : keys.lane) {
         for (__m512i& state : states)
           state = _mm512_aesenc_epi128(state, key);
       }
       // The sum stands where a round has its key: the instruction adds it too.
-      for (uint32_t i = 0; i < Blocks; ++i)
+      for (uint32_t i = 0; i < kBlocksAtOnce; ++i)
         sums[i] = _mm512_aesenc_epi128(states[i], sums[i]);
     }
     __m512i last = fold(sums);
@@ -91,16 +91,16 @@ struct Vaes512Engine : CompareAvx512 {
 
  private:
   // The xor of the four lanes of each sum, in the lane of the sum's number.
-  template <uint32_t Blocks>
-  static __m512i fold(const __m512i (&sums)[Blocks]) {
-    if constexpr (Blocks == 1) {
+  template <uint32_t kBlocksAtOnce>
+  static __m512i fold(const __m512i (&sums)[kBlocksAtOnce]) {
+    if constexpr (kBlocksAtOnce == 1) {
       const __m512i halves = _mm512_xor_si512(sums[0], _mm512_shuffle_i32x4(sums[0], sums[0], 0x4e));
       return _mm512_xor_si512(halves, _mm512_shuffle_i32x4(halves, halves, 0xb1));
-    } else if constexpr (Blocks == 2) {
+    } else if constexpr (kBlocksAtOnce == 2) {
       const __m512i halves = halves_of(sums[0], sums[1]);
       return quarters_of(halves, halves);
     } else {
-      return quarters_of(halves_of(sums[0], sums[1]), halves_of(sums[2], sums[Blocks - 1]));
+      return quarters_of(halves_of(sums[0], sums[1]), halves_of(sums[2], sums[kBlocksAtOnce - 1]));
     }
   }
 
@@ -113,8 +113,8 @@ struct Vaes512Engine : CompareAvx512 {
   }
 };
 
-template <uint32_t Stripes>
-using Vaes512 = VectorKernels<Vaes512Engine, Stripes>;
+template <uint32_t kStripesEach>
+using Vaes512 = VectorKernels<Vaes512Engine, kStripesEach>;
 
 }  // namespace
 
