@@ -137,10 +137,15 @@ void Eviction::put_back(RunId id, bool removed, uint64_t tick) {
 
 size_t Eviction::take_from(RunId id, uint64_t tick, std::span<Location> out) {
   if (!still_idle(id)) return 0;
+  RHIZOME_RACE_POINT("index.evict.still_idle");
   Run& run = runs_.at(id);
   RunView view;
-  // Nobody changes an idle run but who pins it first, and then the exchange below fails.
-  RHIZOME_CHECK(runs_.read(id, view));
+  // Nobody changes an idle run but who pins it first, and then the exchange below fails. He may be at it right now.
+  if (!runs_.read(id, view)) {
+    RHIZOME_RACE_POINT("index.evict.put_back");
+    put_back(id, RunWord(run.word.load(std::memory_order_relaxed)).has(RunWord::kRemoved), tick);
+    return 0;
+  }
   const bool removed = view.word.has(RunWord::kRemoved);
   const uint64_t last_use = runs_.whole_tick(run.touch.load(std::memory_order_relaxed));
   if (!removed && last_use > tick) {

@@ -285,6 +285,31 @@ TEST_F(IndexRace, ClearingWaitsForAnInsert) {
   expect_drained();
 }
 
+// The evictor looks at a run that was idle a moment ago, while somebody who pinned it since is splitting it.
+TEST_F(IndexRace, ARunBeingSplitIsNoVictim) {
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  store_and_release(tokens, 10);
+  RaceHold evictor_hold("index.evict.still_idle");
+  RaceHold splitter_hold("index.split.half_way");
+  std::vector<Location> gone{99};
+  {
+    Thread evictor = in_thread([&] { gone = evict(5); });
+    evictor_hold.wait_reached();
+    Thread splitter = in_thread([&] { store_and_release(blocks_of({1, 9}), 20); });
+    splitter_hold.wait_reached();
+    RaceHold looked("index.evict.put_back");
+    Thread releaser = in_thread([&] {
+      looked.wait_reached();
+      splitter_hold.let_go();
+      looked.let_go();
+    });
+    evictor_hold.let_go();
+    releaser.join();
+  }
+  EXPECT_LE(gone.size(), 5u);
+  expect_drained();
+}
+
 }  // namespace
 }  // namespace rhizome
 
