@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "concurrency/mutex.h"
+#include "concurrency/race_point.h"
 #include "contract/check.h"
 #include "index/eviction.h"
 #include "index/in_flight.h"
@@ -82,7 +83,7 @@ struct BasicIndex<Policy>::State {
     return run == 0 || is_stale(run) ? 0 : run;
   }
   Status renew(Root root) EXCLUDES(mutex);
-  Status swap_root(Root root, bool close) EXCLUDES(mutex);
+  Status swap_root(Root root, bool close) REQUIRES(mutex);
 
   // Whether `handle` pins something under `root`; `depth` becomes the deepest place on its path that is not removed.
   bool resolve(const Handle& handle, RunId root, uint32_t& depth) const;
@@ -165,7 +166,6 @@ Result<Root> BasicIndex<Policy>::open(std::span<const std::byte> encoding) {
 // Everything under the old root becomes unreachable with one store.
 template <class Policy>
 Status BasicIndex<Policy>::State::swap_root(Root root, bool close) {
-  MutexLock lock(mutex);
   const RunId before = keyspaces.find(root);
   if (before == 0) return fail(Code::kNotFound, "the keyspace is not open");
   const Closed closed(*this);
@@ -188,11 +188,13 @@ Status BasicIndex<Policy>::State::swap_root(Root root, bool close) {
 
 template <class Policy>
 Status BasicIndex<Policy>::close(Root root) {
+  MutexLock lock(state_->mutex);
   return state_->swap_root(root, true);
 }
 
 template <class Policy>
 Status BasicIndex<Policy>::clear(Root root) {
+  MutexLock lock(state_->mutex);
   return state_->swap_root(root, false);
 }
 
@@ -206,14 +208,14 @@ void BasicIndex<Policy>::start_epoch() {
   state.marking.store(true, std::memory_order_relaxed);
 }
 
-// A keyspace's first insert in a new epoch.
+// A keyspace's first insert in a new epoch. Looks again: another first insert may have been faster, and what it stored
+// must stay.
 template <class Policy>
 Status BasicIndex<Policy>::State::renew(Root root) {
-  {
-    MutexLock lock(mutex);
-    const RunId before = keyspaces.find(root);
-    if (before == 0 || !is_stale(before)) return {};
-  }
+  RHIZOME_RACE_POINT("index.renew.before_lock");
+  MutexLock lock(mutex);
+  const RunId before = keyspaces.find(root);
+  if (before == 0 || !is_stale(before)) return {};
   return swap_root(root, false);
 }
 

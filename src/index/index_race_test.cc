@@ -310,6 +310,24 @@ TEST_F(IndexRace, ARunBeingSplitIsNoVictim) {
   expect_drained();
 }
 
+// Two insert into a keyspace that the new epoch has emptied: the slower one must not empty it again.
+TEST_F(IndexRace, ANewEpochEmptiesAKeyspaceOnce) {
+  store_and_release(blocks_of({1}), 10);
+  index_.start_epoch();
+  RaceHold hold("index.renew.before_lock");
+  {
+    Thread slow = in_thread([&] { store_and_release(blocks_of({5}), 20); });
+    hold.wait_reached();
+    store_and_release(blocks_of({6, 7}), 30);
+    hold.let_go();
+  }
+  EXPECT_EQ(look(blocks_of({5})), (std::vector<Location>{20}));
+  EXPECT_EQ(look(blocks_of({6, 7})), (std::vector<Location>{30, 31}));
+  std::vector<Location> out(5);
+  EXPECT_EQ(index_.reap(out), 1u);
+  expect_drained();
+}
+
 }  // namespace
 }  // namespace rhizome
 
