@@ -328,6 +328,32 @@ TEST_F(IndexRace, ANewEpochEmptiesAKeyspaceOnce) {
   expect_drained();
 }
 
+// A new run is split before its parent hints at it: the hint must not lead around what is removed later.
+TEST_F(IndexRace, AHintNeverLeadsToWhatIsRemoved) {
+  Handle trunk = store(blocks_of({1}), 10);
+  RaceHold hold("index.attach.linked");
+  {
+    Thread first = in_thread([&] { store_and_release(blocks_of({1, 2, 3}), 20); });
+    hold.wait_reached();
+    store_and_release(blocks_of({1, 2, 9}), 30);
+    hold.let_go();
+  }
+  std::vector<Location> found(3);
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  Match match = index_.lookup(root_, tokens, found);
+  ASSERT_EQ(match.blocks, 3u);
+  EXPECT_EQ(index_.remove(match.handle, 1), 3u);
+  EXPECT_EQ(index_.peek(root_, tokens), 1u);
+  EXPECT_EQ(look(tokens), (std::vector<Location>{10}));
+  store_and_release(tokens, 40);
+  EXPECT_EQ(look(tokens), (std::vector<Location>{10, 41, 42}));
+  EXPECT_TRUE(index_.release(std::move(match.handle)));
+  EXPECT_TRUE(index_.release(std::move(trunk)));
+  std::vector<Location> out(5);
+  EXPECT_EQ(index_.reap(out), 3u);
+  expect_drained();
+}
+
 }  // namespace
 }  // namespace rhizome
 

@@ -174,7 +174,13 @@ typename Insertion<Policy>::Step Insertion<Policy>::attach(const RunView& at) {
       if (at.id != held_) parent.word.fetch_add(RunWord::kOnePin, std::memory_order_acq_rel);
       run.ver.fetch_add(1, std::memory_order_release);  // live; pairs with the acquire in read()
       linked = runs_.edges().insert(edge, made);
-      if (!linked) {
+      if (linked) {
+        // Under the lock, so that the hint is a child: a split of it replaces the hint, and its end takes it away.
+        RunId none = 0;
+        // Release: pairs with the acquire in step(): who follows the hint finds the run filled.
+        if (!at.word.has(RunWord::kRoot) && parent.hint.load(std::memory_order_relaxed) == 0)
+          parent.hint.compare_exchange_strong(none, made, std::memory_order_acq_rel);
+      } else {
         run.ver.fetch_add(1, std::memory_order_release);
         if (at.id != held_) parent.word.fetch_sub(RunWord::kOnePin, std::memory_order_acq_rel);
       }
@@ -185,12 +191,7 @@ typename Insertion<Policy>::Step Insertion<Policy>::attach(const RunView& at) {
     runs_.arena().free(slot_, made);
     return found ? descend(child, equal) : Step::kFull;
   }
-  if (!at.word.has(RunWord::kRoot)) {
-    RunId none = 0;
-    // Release: pairs with the acquire in step(): who follows the hint finds the run filled.
-    if (parent.hint.load(std::memory_order_relaxed) == 0)
-      parent.hint.compare_exchange_strong(none, made, std::memory_order_acq_rel);
-  }
+  RHIZOME_RACE_POINT("index.attach.linked");
   if (at.id != held_) {
     hold_pinned(made);
   } else {
