@@ -42,7 +42,7 @@ size_t Eviction::reap(std::span<Location> out) {
   orphans_.resize(orphans_.size() - got);
   count_removed(-static_cast<int64_t>(got));
   while (got < out.size()) {
-    if (removed_.empty() && (!collect(true) || removed_.empty())) break;
+    if (removed_.empty() && !find_removed()) break;
     const RunId id = removed_.back();
     removed_.pop_back();
     got += take_from(id, 0, out.subspan(got));
@@ -92,6 +92,16 @@ bool Eviction::find_more() {
   return std::any_of(buckets_.begin(), buckets_.end(), [](const auto& bucket) { return !bucket.second.empty(); });
 }
 
+// The same for reap().
+bool Eviction::find_removed() {
+  collect(true);
+  for (int advances = 0; removed_.empty() && advances < kAdvancesMax && runs_.hot().any_removed_idle(); ++advances) {
+    cool_hot_runs(true);
+    runs_.epochs().try_advance();
+  }
+  return !removed_.empty();
+}
+
 // Removed runs that nobody has reaped keep what is above them.
 void Eviction::bury_removed() {
   while (!removed_.empty()) {
@@ -137,16 +147,19 @@ void Eviction::put_back(RunId id, bool removed, uint64_t tick) {
 
 size_t Eviction::take_from(RunId id, uint64_t tick, std::span<Location> out) {
   if (!still_idle(id)) return 0;
+  RHIZOME_RACE_POINT("index.evict.still_idle");
   Run& run = runs_.at(id);
   RunView view;
+  // Nobody changes an idle run but who pins it first, and then the exchange below fails. He may be at it right now.
   if (!runs_.read(id, view)) {
-    // Somebody has pinned it meanwhile, and splits it.
+    RHIZOME_RACE_POINT("index.evict.put_back");
     put_back(id, RunWord(run.word.load(std::memory_order_relaxed)).has(RunWord::kRemoved), tick);
     return 0;
   }
   const bool removed = view.word.has(RunWord::kRemoved);
-  const uint64_t last_use = runs_.whole_tick(run.touch.load(std::memory_order_relaxed));
-  if (!removed && last_use > tick) {
+  const uint32_t touch = run.touch.load(std::memory_order_relaxed);
+  // Not used since it was filed: then its age does not count, of which only the low half is kept.
+  if (!removed && touch != static_cast<uint32_t>(tick) && runs_.whole_tick(touch) > tick) {
     file(id);
     return 0;
   }

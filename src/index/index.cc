@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "concurrency/mutex.h"
+#include "concurrency/race_point.h"
 #include "contract/check.h"
 #include "index/eviction.h"
 #include "index/in_flight.h"
@@ -72,7 +73,8 @@ struct BasicIndex<Policy>::State {
     State& state_;
   };
 
-  RunId make_root(uint32_t slot);
+  RunId make_root() REQUIRES(mutex);
+  RunId try_make_root();
   bool is_stale(RunId root) const {
     return runs.at(root).touch.load(std::memory_order_relaxed) != epoch.load(std::memory_order_acquire);
   }
@@ -82,7 +84,7 @@ struct BasicIndex<Policy>::State {
     return run == 0 || is_stale(run) ? 0 : run;
   }
   Status renew(Root root) EXCLUDES(mutex);
-  Status swap_root(Root root, bool close) EXCLUDES(mutex);
+  Status swap_root(Root root, bool close) REQUIRES(mutex);
 
   // Whether `handle` pins something under `root`; `depth` becomes the deepest place on its path that is not removed.
   bool resolve(const Handle& handle, RunId root, uint32_t& depth) const;
@@ -128,8 +130,16 @@ BasicIndex<Policy>::~BasicIndex() = default;
 // --- keyspaces
 
 template <class Policy>
-RunId BasicIndex<Policy>::State::make_root(uint32_t slot) {
-  const RunId id = runs.arena().allocate(slot, 1);
+RunId BasicIndex<Policy>::State::make_root() {
+  const RunId id = try_make_root();
+  // Roots that were let go may still wait in limbo.
+  return id == 0 && eviction.collect(true) ? try_make_root() : id;
+}
+
+template <class Policy>
+RunId BasicIndex<Policy>::State::try_make_root() {
+  const Section section(runs.epochs());
+  const RunId id = runs.arena().allocate(section.slot(), 1);
   if (id == 0) return 0;
   Run& root = runs.at(id);
   root.start.store(0, std::memory_order_relaxed);
@@ -146,7 +156,7 @@ RunId BasicIndex<Policy>::State::make_root(uint32_t slot) {
   // The pin is that of the open keyspace.
   root.word.store(RunWord::make(1, 0, RunWord::kRoot).bits(), std::memory_order_relaxed);
   root.ver.fetch_add(1, std::memory_order_release);  // live
-  runs.count(slot, 0, 1);
+  runs.count(section.slot(), 0, 1);
   return id;
 }
 
@@ -156,8 +166,7 @@ Result<Root> BasicIndex<Policy>::open(std::span<const std::byte> encoding) {
   const Root known = state_->keyspaces.find(encoding);
   if (known.value != 0) return known;
   if (state_->keyspaces.full()) return fail(Code::kResourceExhausted, "too many keyspaces");
-  const typename State::Section section(state_->runs.epochs());
-  const RunId run = state_->make_root(section.slot());
+  const RunId run = state_->make_root();
   if (run == 0) return fail(Code::kResourceExhausted, "the index is full");
   return state_->keyspaces.add(encoding, run);
 }
@@ -165,18 +174,13 @@ Result<Root> BasicIndex<Policy>::open(std::span<const std::byte> encoding) {
 // Everything under the old root becomes unreachable with one store.
 template <class Policy>
 Status BasicIndex<Policy>::State::swap_root(Root root, bool close) {
-  MutexLock lock(mutex);
   const RunId before = keyspaces.find(root);
   if (before == 0) return fail(Code::kNotFound, "the keyspace is not open");
   const Closed closed(*this);
   if (close) {
     keyspaces.take_out(root);
   } else {
-    RunId run = 0;
-    {
-      const Section section(runs.epochs());
-      run = make_root(section.slot());
-    }
+    const RunId run = make_root();
     if (run == 0) return fail(Code::kResourceExhausted, "the index is full");
     keyspaces.set(root, run);
   }
@@ -188,11 +192,13 @@ Status BasicIndex<Policy>::State::swap_root(Root root, bool close) {
 
 template <class Policy>
 Status BasicIndex<Policy>::close(Root root) {
+  MutexLock lock(state_->mutex);
   return state_->swap_root(root, true);
 }
 
 template <class Policy>
 Status BasicIndex<Policy>::clear(Root root) {
+  MutexLock lock(state_->mutex);
   return state_->swap_root(root, false);
 }
 
@@ -206,14 +212,14 @@ void BasicIndex<Policy>::start_epoch() {
   state.marking.store(true, std::memory_order_relaxed);
 }
 
-// A keyspace's first insert in a new epoch.
+// A keyspace's first insert in a new epoch. Looks again: another first insert may have been faster, and what it stored
+// must stay.
 template <class Policy>
 Status BasicIndex<Policy>::State::renew(Root root) {
-  {
-    MutexLock lock(mutex);
-    const RunId before = keyspaces.find(root);
-    if (before == 0 || !is_stale(before)) return {};
-  }
+  RHIZOME_RACE_POINT("index.renew.before_lock");
+  MutexLock lock(mutex);
+  const RunId before = keyspaces.find(root);
+  if (before == 0 || !is_stale(before)) return {};
   return swap_root(root, false);
 }
 
@@ -522,8 +528,13 @@ size_t BasicIndex<Policy>::remove(const Handle& handle, uint32_t first_block) {
     const RunId upper = runs.arena().allocate(section.slot(), 1);
     runs.lock(runs.at(at.id));
     // Without memory for a cut, the blocks before go, too.
-    if (upper == 0 || !state.tree.cut(section.slot(), upper, at, first_block - at.start, 1))
+    if (upper == 0 || !state.tree.cut(section.slot(), upper, at, first_block - at.start, 1)) {
       runs.unlock(runs.at(at.id));
+      if (upper != 0) {
+        runs.at(upper).word.store(RunWord::kDead, std::memory_order_relaxed);
+        runs.arena().free(section.slot(), upper);
+      }
+    }
   }
   state.eviction.unlink(at.id);
   size_t blocks = state.mark(at.id);

@@ -221,6 +221,22 @@ TEST_F(IndexLife, BadHandlesChangeNothing) {
   EXPECT_EQ(drain(false).size(), 1u);
 }
 
+// So many handles that they are counted apart from the run: it is reaped all the same when the last one goes.
+TEST_F(IndexLife, ARemovedRunThatManyPinnedIsReaped) {
+  const Root a = open("a");
+  std::vector<Handle> held;
+  held.push_back(store(a, {1, 2, 3}));
+  std::vector<Location> found(3);
+  for (int i = 0; i < 100; ++i)
+    held.push_back(index_.lookup(a, blocks_of({1, 2, 3}), found).handle);
+  EXPECT_EQ(index_.remove(held[0], 1), 2u);
+  EXPECT_TRUE(drain(true).empty());
+  for (Handle& handle : held)
+    EXPECT_TRUE(index_.release(std::move(handle)));
+  EXPECT_EQ(drain(true), (Locations{2, 3}));
+  EXPECT_EQ(drain(false), Locations{1});
+}
+
 class SmallIndex : public IndexLife {
  protected:
   SmallIndex() : IndexLife({.block_tokens = kBlock, .memory_bytes = 64 * 64, .recency = Recency::kExact}) {}
@@ -255,6 +271,43 @@ TEST_F(SmallIndex, FullIsAValue) {
   for (Handle& handle : held)
     EXPECT_TRUE(index_.release(std::move(handle)));
   EXPECT_EQ(drain(false).size(), name);
+}
+
+// What a closed or cleared keyspace leaves behind waits for readers; that it waits is no reason to be full.
+TEST_F(SmallIndex, KeyspacesComeAndGoForEver) {
+  for (int i = 0; i < 200; ++i) {
+    const Root a = open("a");
+    ASSERT_TRUE(index_.close(a));
+    const Root b = open("b");
+    ASSERT_TRUE(index_.clear(b));
+    index_.start_epoch();
+    EXPECT_TRUE(index_.release(store(b, {1})));
+    index_.start_epoch();
+    EXPECT_EQ(drain(true), Locations{1});
+  }
+}
+
+// What is stored already needs no memory.
+TEST_F(SmallIndex, WhatIsStoredIsInsertedWhenFull) {
+  const Root a = open("a");
+  std::vector<Handle> held;
+  held.push_back(store(a, {1, 2, 3}));
+  held.push_back(store(a, {1, 4, 5}));
+  std::vector<Location> canonical(3);
+  for (Token name = 100; held.back().blocks() > 0; ++name) {
+    Handle handle;
+    Result<Inserted> inserted =
+        index_.insert(a, handle, blocks_of({name}), 0, Locations{name}, std::span(canonical).first(1));
+    held.push_back(inserted ? std::move(inserted->handle) : Handle());
+  }
+  Handle none;
+  Result<Inserted> again = index_.insert(a, none, blocks_of({1, 4, 5}), 0, Locations{6, 7, 8}, canonical);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(canonical, (Locations{1, 4, 5}));
+  EXPECT_EQ(again->stored_before, 3u);
+  held.push_back(std::move(again->handle));
+  for (Handle& handle : held)
+    EXPECT_TRUE(index_.release(std::move(handle)));
 }
 
 // A run for which the whole arena is too small.

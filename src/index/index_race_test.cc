@@ -157,7 +157,7 @@ TEST_F(IndexRace, TwoWhoSplitOneRun) {
 
 // C7: two store the same blocks; the first one's stay.
 TEST_F(IndexRace, TwoWhoAttachTheSameBlocks) {
-  store_and_release(blocks_of({1}), 10);
+  Handle trunk = store(blocks_of({1}), 10);
   const std::vector<Token> tokens = blocks_of({1, 2, 3});
   RaceHold hold("index.attach.before_lock");
   std::vector<Location> canonical(3);
@@ -175,6 +175,7 @@ TEST_F(IndexRace, TwoWhoAttachTheSameBlocks) {
   }
   EXPECT_EQ(canonical, (std::vector<Location>{10, 21, 22}));
   EXPECT_EQ(index_.usage().blocks, 3u);
+  EXPECT_TRUE(index_.release(std::move(trunk)));
   expect_drained();
 }
 
@@ -282,6 +283,75 @@ TEST_F(IndexRace, ClearingWaitsForAnInsert) {
   EXPECT_TRUE(look(blocks_of({1, 2})).empty());
   std::vector<Location> out(5);
   EXPECT_EQ(index_.reap(out), 2u);
+  expect_drained();
+}
+
+// The evictor looks at a run that was idle a moment ago, while somebody who pinned it since is splitting it.
+TEST_F(IndexRace, ARunBeingSplitIsNoVictim) {
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  store_and_release(tokens, 10);
+  RaceHold evictor_hold("index.evict.still_idle");
+  RaceHold splitter_hold("index.split.half_way");
+  std::vector<Location> gone{99};
+  {
+    Thread evictor = in_thread([&] { gone = evict(5); });
+    evictor_hold.wait_reached();
+    Thread splitter = in_thread([&] { store_and_release(blocks_of({1, 9}), 20); });
+    splitter_hold.wait_reached();
+    RaceHold looked("index.evict.put_back");
+    Thread releaser = in_thread([&] {
+      looked.wait_reached();
+      splitter_hold.let_go();
+      looked.let_go();
+    });
+    evictor_hold.let_go();
+    releaser.join();
+  }
+  EXPECT_LE(gone.size(), 5u);
+  expect_drained();
+}
+
+// Two insert into a keyspace that the new epoch has emptied: the slower one must not empty it again.
+TEST_F(IndexRace, ANewEpochEmptiesAKeyspaceOnce) {
+  store_and_release(blocks_of({1}), 10);
+  index_.start_epoch();
+  RaceHold hold("index.renew.before_lock");
+  {
+    Thread slow = in_thread([&] { store_and_release(blocks_of({5}), 20); });
+    hold.wait_reached();
+    store_and_release(blocks_of({6, 7}), 30);
+    hold.let_go();
+  }
+  EXPECT_EQ(look(blocks_of({5})), (std::vector<Location>{20}));
+  EXPECT_EQ(look(blocks_of({6, 7})), (std::vector<Location>{30, 31}));
+  std::vector<Location> out(5);
+  EXPECT_EQ(index_.reap(out), 1u);
+  expect_drained();
+}
+
+// A new run is split before its parent hints at it: the hint must not lead around what is removed later.
+TEST_F(IndexRace, AHintNeverLeadsToWhatIsRemoved) {
+  Handle trunk = store(blocks_of({1}), 10);
+  RaceHold hold("index.attach.linked");
+  {
+    Thread first = in_thread([&] { store_and_release(blocks_of({1, 2, 3}), 20); });
+    hold.wait_reached();
+    store_and_release(blocks_of({1, 2, 9}), 30);
+    hold.let_go();
+  }
+  std::vector<Location> found(3);
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  Match match = index_.lookup(root_, tokens, found);
+  ASSERT_EQ(match.blocks, 3u);
+  EXPECT_EQ(index_.remove(match.handle, 1), 3u);
+  EXPECT_EQ(index_.peek(root_, tokens), 1u);
+  EXPECT_EQ(look(tokens), (std::vector<Location>{10}));
+  store_and_release(tokens, 40);
+  EXPECT_EQ(look(tokens), (std::vector<Location>{10, 41, 42}));
+  EXPECT_TRUE(index_.release(std::move(match.handle)));
+  EXPECT_TRUE(index_.release(std::move(trunk)));
+  std::vector<Location> out(5);
+  EXPECT_EQ(index_.reap(out), 3u);
   expect_drained();
 }
 

@@ -156,11 +156,12 @@ typename Insertion<Policy>::Step Insertion<Policy>::attach(const RunView& at) {
   const uint64_t edge = tree_.edge(at.id, tree_.block(request_.prompt, depth_));
   RunView child;
   uint32_t equal = 0;
-  if (depth_ < request_.first_block) {
-    return tree_.find_child(at.id, depth_, request_.prompt, edge, child, equal) ? descend(child, equal) : Step::kFull;
-  }
+  const auto find = [&] { return tree_.find_child(at.id, depth_, request_.prompt, edge, child, equal); };
+  // Where the caller's own pin ends he has just found nothing more; elsewhere, look before memory is spent.
+  if (at.id != request_.held && find()) return descend(child, equal);
+  if (depth_ < request_.first_block) return find() ? descend(child, equal) : Step::kFull;
   const RunId made = make_run(at, edge, count);
-  if (made == 0) return Step::kFull;
+  if (made == 0) return find() ? descend(child, equal) : Step::kFull;
   Run& run = runs_.at(made);
   Run& parent = runs_.at(at.id);
   bool found = false;
@@ -168,13 +169,19 @@ typename Insertion<Policy>::Step Insertion<Policy>::attach(const RunView& at) {
   RHIZOME_RACE_POINT("index.attach.before_lock");
   {
     const EdgeTable::Lock lock(runs_.edges(), edge);
-    found = tree_.find_child(at.id, depth_, request_.prompt, edge, child, equal);
+    found = find();
     if (!found) {
       // Our pin on the parent becomes the child's, unless it is on a run below or there is none.
       if (at.id != held_) parent.word.fetch_add(RunWord::kOnePin, std::memory_order_acq_rel);
       run.ver.fetch_add(1, std::memory_order_release);  // live; pairs with the acquire in read()
       linked = runs_.edges().insert(edge, made);
-      if (!linked) {
+      if (linked) {
+        // Under the lock, so that the hint is a child: a split of it replaces the hint, and its end takes it away.
+        RunId none = 0;
+        // Release: pairs with the acquire in step(): who follows the hint finds the run filled.
+        if (!at.word.has(RunWord::kRoot) && parent.hint.load(std::memory_order_relaxed) == 0)
+          parent.hint.compare_exchange_strong(none, made, std::memory_order_acq_rel);
+      } else {
         run.ver.fetch_add(1, std::memory_order_release);
         if (at.id != held_) parent.word.fetch_sub(RunWord::kOnePin, std::memory_order_acq_rel);
       }
@@ -185,12 +192,7 @@ typename Insertion<Policy>::Step Insertion<Policy>::attach(const RunView& at) {
     runs_.arena().free(slot_, made);
     return found ? descend(child, equal) : Step::kFull;
   }
-  if (!at.word.has(RunWord::kRoot)) {
-    RunId none = 0;
-    // Release: pairs with the acquire in step(): who follows the hint finds the run filled.
-    if (parent.hint.load(std::memory_order_relaxed) == 0)
-      parent.hint.compare_exchange_strong(none, made, std::memory_order_acq_rel);
-  }
+  RHIZOME_RACE_POINT("index.attach.linked");
   if (at.id != held_) {
     hold_pinned(made);
   } else {

@@ -24,7 +24,7 @@ bool Runs::read(RunId id, RunView& out) const {
   for (int tries = 0; tries < kReadTriesMax; ++tries) {
     const uint32_t ver = run.ver.load(std::memory_order_acquire);  // pairs with the last store of a change
     if (ver % 2 != 0) {
-      // Free, or being split: that is over in a moment.
+      // A free place; only what is being changed is worth a wait.
       if (RunWord(run.word.load(std::memory_order_relaxed)).has(RunWord::kDead)) return false;
       spin.wait();
       continue;
@@ -121,8 +121,9 @@ void Runs::drain_candidates(std::vector<RunId>& out) {
   for (uint32_t i = 0; i < end; ++i) {
     Slot& slot = slots_[i];
     if (!slot.any.load(std::memory_order_acquire)) continue;  // pairs with the release in enqueue()
-    slot.any.store(false, std::memory_order_relaxed);
     slot.lock.lock();
+    // Under the lock: a candidate that comes later sets it later.
+    slot.any.store(false, std::memory_order_relaxed);
     out.insert(out.end(), slot.candidates.begin(), slot.candidates.end());
     slot.candidates.clear();
     slot.lock.unlock();
