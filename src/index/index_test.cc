@@ -73,10 +73,10 @@ class IndexTest : public testing::Test {
 
 class CollidingIndexTest : public IndexTest {
  protected:
-  CollidingIndexTest() : IndexTest({.block_tokens = kBlock, .recency = Recency::kExact, .kernels = &kernels_}) {}
+  CollidingIndexTest() : IndexTest({.block_tokens = kBlock, .recency = Recency::kExact, .kernels = &kWeak}) {}
 
  private:
-  inline static const Kernels kernels_ = weak_kernels<0>(kBlock);
+  inline static const Kernels kWeak = weak_kernels<0>(kBlock);
 };
 
 const std::vector<Token> kEight{1, 2, 3, 4, 5, 6, 7, 8};
