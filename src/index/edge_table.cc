@@ -71,6 +71,7 @@ std::atomic<uint64_t>* EdgeTable::find_entry(const Array& array, uint64_t edge, 
 
 bool EdgeTable::insert(uint64_t edge, RunId id) {
   Segment& segment = segment_of(edge);
+  RHIZOME_DCHECK(segment.lock.held());
   const Array now = array(segment, segment.growth.load(std::memory_order_relaxed));
   const bool crowded = uint64_t{segment.count + 1} * 10 > uint64_t{now.buckets} * kLoadMaxPer10;
   if (crowded || !put(now, edge, id)) {
@@ -84,6 +85,7 @@ bool EdgeTable::insert(uint64_t edge, RunId id) {
 
 void EdgeTable::replace(uint64_t edge, RunId id, RunId by) {
   Segment& segment = segment_of(edge);
+  RHIZOME_DCHECK(segment.lock.held());
   uint32_t bucket = 0;
   std::atomic<uint64_t>* const slot =
       find_entry(array(segment, segment.growth.load(std::memory_order_relaxed)), edge, id, bucket);
@@ -93,6 +95,7 @@ void EdgeTable::replace(uint64_t edge, RunId id, RunId by) {
 
 void EdgeTable::remove(uint64_t edge, RunId id) {
   Segment& segment = segment_of(edge);
+  RHIZOME_DCHECK(segment.lock.held());
   const Array now = array(segment, segment.growth.load(std::memory_order_relaxed));
   uint32_t bucket = 0;
   std::atomic<uint64_t>* const slot = find_entry(now, edge, id, bucket);
@@ -110,6 +113,7 @@ bool EdgeTable::grow(Segment& segment) {
   for (uint32_t next = before + 1; next < extents_.size(); ++next) {
     const Array larger = array(segment, next);
     bool all = true;
+    RHIZOME_RACE_POINT("index.edges.growing");
     for (uint32_t i = 0; i < old.buckets && all; ++i) {
       for (const std::atomic<uint64_t>& slot : old.first[i].entries) {
         const RunId id = static_cast<RunId>(slot.load(std::memory_order_relaxed));
