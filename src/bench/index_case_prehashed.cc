@@ -75,7 +75,7 @@ class Named {
   explicit Named(const PrehashedWork& work)
       : work_(work), blocks_({.index = IndexOptions{.memory_bytes = kAddressSpace}}) {}
 
-  void prefault() { blocks_.prefault(run_bytes(work_)); }
+  void prefault() { blocks_.prefault(work_.stored(), run_bytes(work_)); }
   Match lookup(const PrehashedRequest& request, std::span<Location> out) { return blocks_.lookup(request.hashes, out); }
   void store(Match& match, const PrehashedRequest& request) {
     Result<Handle> stored = blocks_.store(match.handle, request.hashes, match.blocks, work_.new_names(request));
@@ -188,10 +188,11 @@ void measure(IndexStage& stage, const PrehashedWork& work, const std::string& su
   }
   const double stored = static_cast<double>(work.stored());
   const double looked_up = static_cast<double>(work.looked_up);
-  const double speed = median_of(passes, [&](const Pass& pass) {
+  const auto speed_of = [&](const Pass& pass) {
     const double ns = static_cast<double>(pass.lookup_ticks + pass.store_ticks) * ns_per_tick();
     return (looked_up + stored) * 1e3 / ns;
-  });
+  };
+  const double speed = median_of(passes, speed_of);
   const auto per = [&](uint64_t Pass::* ticks, double blocks) {
     return median_of(passes,
                      [&](const Pass& pass) { return static_cast<double>(pass.*ticks) * ns_per_tick() / blocks; });
@@ -199,6 +200,7 @@ void measure(IndexStage& stage, const PrehashedWork& work, const std::string& su
   const std::string who(Tree::kName);
   Report& report = stage.report;
   report.figure(who + "_trace_m_block_operations_per_s" + suffix, speed);
+  report.figure(who + "_cold_trace_m_block_operations_per_s" + suffix, speed_of(first));
   report.figure(who + "_lookup_ns" + suffix, per(&Pass::lookup_ticks, looked_up));
   report.figure(who + "_store_ns" + suffix, per(&Pass::store_ticks, stored));
   if (passes.front().remove_ticks > 0) report.figure(who + "_remove_ns" + suffix, per(&Pass::remove_ticks, stored));

@@ -1,91 +1,137 @@
 #include "index/name_table.h"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "contract/check.h"
 
 namespace rhizome {
 namespace {
 
-constexpr uint64_t kTagMask = 0xffffffff00000000;
+// On average, at most: one name in eight then lies behind its home.
+constexpr uint64_t kNamesPerLineMax = 5;
+constexpr uint64_t kPageBytes = 4096;
 
-Mapping words(uint64_t count) {
-  Result<Mapping> mapped = Mapping::anonymous(count * sizeof(uint64_t));
+Mapping mapping_of(uint64_t bytes) {
+  Result<Mapping> mapped = Mapping::anonymous(bytes);
   RHIZOME_CHECK(mapped.has_value());
   mapped->prefer_huge_pages();
   return std::move(*mapped);
 }
 
-std::span<uint64_t> words_of(const Mapping& mapping) {
-  return {reinterpret_cast<uint64_t*>(mapping.bytes().data()), mapping.bytes().size() / sizeof(uint64_t)};
+void touch_pages(std::span<std::byte> bytes) {
+  for (size_t at = 0; at < bytes.size(); at += kPageBytes) {
+    volatile std::byte& byte = bytes[at];
+    byte = byte;
+  }
 }
 
 }  // namespace
 
-NameTable::NameTable(uint64_t locations_max) : names_mapping_(words(locations_max)), names_(words_of(names_mapping_)) {
+NameTable::NameTable(uint64_t locations_max)
+    : names_mapping_(mapping_of(locations_max * sizeof(uint64_t))),
+      names_(reinterpret_cast<uint64_t*>(names_mapping_.bytes().data()), locations_max) {
   RHIZOME_CHECK(locations_max < UINT32_MAX);
   resize(kBitsAtFirst);
 }
 
-uint64_t NameTable::search(uint64_t name, uint64_t mixed_name) const {
-  uint64_t at = home(mixed_name);
-  for (; slots_[at] != 0; at = next(at)) {
-    if (((slots_[at] ^ mixed_name) & kTagMask) == 0 && names_[location_of(slots_[at])] == name) return at;
+void NameTable::prefault(uint64_t names) {
+  uint32_t bits = bits_;
+  while (bits < kBitsMax && (kNamesPerLineMax << bits) < names)
+    ++bits;
+  if (bits > bits_) resize(bits);
+  touch_pages(lines_mapping_.bytes());
+  touch_pages(names_mapping_.bytes().first(std::min(names, names_.size()) * sizeof(uint64_t)));
+}
+
+#if defined(__SSE2__)
+uint32_t NameTable::slots_with(const Line& line, uint32_t tag) {
+  const auto* const words = reinterpret_cast<const __m128i*>(&line);
+  const __m128i wanted = _mm_set1_epi32(static_cast<int>(tag));
+  const __m128i low = _mm_cmpeq_epi32(_mm_load_si128(words), wanted);
+  const __m128i high = _mm_cmpeq_epi32(_mm_load_si128(words + 1), wanted);
+  const __m128i bytes = _mm_packs_epi16(_mm_packs_epi32(low, high), _mm_setzero_si128());
+  return static_cast<uint32_t>(_mm_movemask_epi8(bytes)) & ((1U << kSlots) - 1);
+}
+#else
+uint32_t NameTable::slots_with(const Line& line, uint32_t tag) {
+  uint32_t slots = 0;
+  for (uint32_t slot = 0; slot < kSlots; ++slot)
+    slots |= uint32_t{line.tags[slot] == tag} << slot;
+  return slots;
+}
+#endif
+
+NameTable::Place NameTable::search(uint64_t name, uint32_t tag) const {
+  for (uint64_t at = home(tag);; at = next(at)) {
+    const Line& line = lines_[at];
+    for (uint32_t slots = slots_with(line, tag); slots != 0; slots &= slots - 1) {
+      const uint32_t slot = static_cast<uint32_t>(std::countr_zero(slots));
+      if (names_[line.locations[slot]] == name) return {at, slot};
+    }
+    if (line.passed == 0) return {};
   }
-  return at;
 }
 
 std::optional<Location> NameTable::find(uint64_t name) const {
-  const uint64_t slot = slots_[search(name, mixed(name))];
-  if (slot == 0) return std::nullopt;
-  return location_of(slot);
+  const Place place = search(name, tag_of(name));
+  if (place.slot == kSlots) return std::nullopt;
+  return lines_[place.line].locations[place.slot];
+}
+
+// The table is never full.
+void NameTable::add(uint32_t tag, Location location) {
+  uint64_t at = home(tag);
+  uint32_t free = slots_with(lines_[at], 0);
+  for (; free == 0; free = slots_with(lines_[at], 0)) {
+    ++lines_[at].passed;
+    at = next(at);
+  }
+  const uint32_t slot = static_cast<uint32_t>(std::countr_zero(free));
+  lines_[at].tags[slot] = tag;
+  lines_[at].locations[slot] = location;
 }
 
 std::optional<Location> NameTable::put(uint64_t name, Location location) {
-  // Three quarters full at most: searches stay within a cache line or two.
-  if ((count_ + 1) * 4 > slots_.size() * 3) resize(bits_ + 1);
-  const uint64_t word = mixed(name);
-  const uint64_t at = search(name, word);
-  const uint64_t before = std::exchange(slots_[at], (word & kTagMask) | (uint64_t{location} + 1));
+  const uint32_t tag = tag_of(name);
+  const Place place = search(name, tag);
   names_[location] = name;
-  if (before == 0) {
-    ++count_;
-    return std::nullopt;
+  if (place.slot != kSlots) return std::exchange(lines_[place.line].locations[place.slot], location);
+  if (count_ == lines_.size() * kNamesPerLineMax) {
+    RHIZOME_CHECK(bits_ < kBitsMax);
+    resize(bits_ + 1);
   }
-  return location_of(before);
+  add(tag, location);
+  ++count_;
+  return std::nullopt;
 }
 
 std::optional<Location> NameTable::take(uint64_t name) {
-  const uint64_t at = search(name, mixed(name));
-  if (slots_[at] == 0) return std::nullopt;
-  const Location location = location_of(slots_[at]);
-  close_gap(at);
+  const uint32_t tag = tag_of(name);
+  const Place place = search(name, tag);
+  if (place.slot == kSlots) return std::nullopt;
+  for (uint64_t at = home(tag); at != place.line; at = next(at))
+    --lines_[at].passed;
+  lines_[place.line].tags[place.slot] = 0;
   --count_;
-  return location;
-}
-
-// Moves up what would not be found across the gap.
-void NameTable::close_gap(uint64_t at) {
-  const uint64_t mask = slots_.size() - 1;
-  for (uint64_t from = next(at); slots_[from] != 0; from = next(from)) {
-    const uint64_t from_home = (from - home(slots_[from])) & mask;
-    if (from_home < ((from - at) & mask)) continue;
-    slots_[at] = slots_[from];
-    at = from;
-  }
-  slots_[at] = 0;
+  return lines_[place.line].locations[place.slot];
 }
 
 void NameTable::resize(uint32_t bits) {
-  const Mapping before = std::exchange(slots_mapping_, words(uint64_t{1} << bits));
-  slots_ = words_of(slots_mapping_);
+  const uint64_t bytes = sizeof(Line) << bits;
+  const Mapping before_mapping = std::exchange(lines_mapping_, mapping_of(bytes));
+  const std::span<const Line> before =
+      std::exchange(lines_, std::span(reinterpret_cast<Line*>(lines_mapping_.bytes().data()), size_t{1} << bits));
   bits_ = bits;
-  for (const uint64_t slot : words_of(before)) {
-    if (slot == 0) continue;
-    uint64_t at = home(slot);
-    while (slots_[at] != 0)
-      at = next(at);
-    slots_[at] = slot;
+  for (const Line& line : before) {
+    for (uint32_t slot = 0; slot < kSlots; ++slot) {
+      if (line.tags[slot] != 0) add(line.tags[slot], line.locations[slot]);
+    }
   }
 }
 

@@ -1,10 +1,9 @@
-// Which location a name has, and which name a location has: an open-addressing table of eight bytes a slot, and eight
+// Which location a name has, and which name a location has: an open-addressing table of lines of seven slots, and eight
 // bytes a location beside it. A location has one name, a name one location.
 //
-//   slots: (high half of the mixed name) << 32 | location + 1;  0 is free
-//
-// A slot's home is where the high bits of the mixed name say; it lies there or behind, with no free slot between. The
-// slot alone says its home, so a table that grows, or closes a gap, reads no names.
+// A name's home is the line that the high bits of the mixed name say; a name that finds its home full lies in the next
+// line with room, and each line that it passed counts it, so that a search knows when to stop. A slot's tag says its
+// home, so a table that grows reads no names: it is one pass over the lines, in order.
 //
 // Thread-safety: one thread at a time.
 #pragma once
@@ -25,8 +24,11 @@ class NameTable {
   // comes as it is needed.
   explicit NameTable(uint64_t locations_max);
 
-  // For a name that is looked for soon.
-  void prefetch(uint64_t name) const { __builtin_prefetch(&slots_[home(mixed(name))], 1); }
+  // Makes room for so many names, and spends the memory for them and for as many locations now.
+  void prefault(uint64_t names);
+
+  // For a name that is looked for soon. Into the second cache: there is room for more of them on their way.
+  void prefetch(uint64_t name) const { __builtin_prefetch(&lines_[home(tag_of(name))], 1, 1); }
   std::optional<Location> find(uint64_t name) const;
   // The location that the name had before, if it had another one. `location` has no name at the time. Aborts without
   // memory for a larger table.
@@ -37,28 +39,42 @@ class NameTable {
   uint64_t name_of(Location location) const { return names_[location]; }
 
   uint64_t count() const { return count_; }
-  // Of memory that was touched; names of locations not counted.
-  uint64_t bytes() const { return slots_mapping_.bytes().size(); }
+  // Of the table; names of locations not counted.
+  uint64_t bytes() const { return lines_.size_bytes(); }
 
  private:
-  static constexpr uint32_t kBitsAtFirst = 10;
+  static constexpr uint32_t kSlots = 7;
+  static constexpr uint32_t kBitsAtFirst = 8;
+  static constexpr uint32_t kBitsMax = 31;
 
-  static uint64_t mixed(uint64_t name) {
+  struct alignas(64) Line {
+    uint32_t tags[kSlots];  // high half of the mixed name; 0 is free. With `passed`, two vectors
+    uint32_t passed;        // names that lie behind this line, and whose home is not
+    Location locations[kSlots];
+    uint32_t unused;
+  };
+  struct Place {
+    uint64_t line = 0;
+    uint32_t slot = kSlots;  // kSlots: none
+  };
+
+  // Odd, so that it is never that of a free slot.
+  static uint32_t tag_of(uint64_t name) {
     const uint64_t word = name * 0x9e3779b97f4a7c15ULL;
-    return (word ^ (word >> 32)) * 0xd6e8feb86659fd93ULL;
+    return static_cast<uint32_t>(((word ^ (word >> 32)) * 0xd6e8feb86659fd93ULL) >> 32) | 1;
   }
-  uint64_t home(uint64_t slot) const { return slot >> (64 - bits_); }
-  uint64_t next(uint64_t at) const { return (at + 1) & (slots_.size() - 1); }
-  static Location location_of(uint64_t slot) { return static_cast<Location>(slot) - 1; }
-  // Where the name lies, or the free slot that ends the search.
-  uint64_t search(uint64_t name, uint64_t mixed_name) const;
+  uint64_t home(uint32_t tag) const { return tag >> (32 - bits_); }
+  uint64_t next(uint64_t line) const { return (line + 1) & (lines_.size() - 1); }
+  // A bit for each slot with that tag.
+  static uint32_t slots_with(const Line& line, uint32_t tag);
+  Place search(uint64_t name, uint32_t tag) const;
+  void add(uint32_t tag, Location location);
   void resize(uint32_t bits);
-  void close_gap(uint64_t at);
 
   Mapping names_mapping_;
   std::span<uint64_t> names_;
-  Mapping slots_mapping_;
-  std::span<uint64_t> slots_;
+  Mapping lines_mapping_;
+  std::span<Line> lines_;
   uint32_t bits_ = 0;
   uint64_t count_ = 0;
 };

@@ -36,6 +36,17 @@ TEST(NameTable, AnyWordIsAName) {
     EXPECT_EQ(table.find(names[at]), at);
 }
 
+TEST(NameTable, PrefaultingForgetsNothing) {
+  NameTable table(kLocations);
+  EXPECT_EQ(table.put(5, 9), std::nullopt);
+  const uint64_t small = table.bytes();
+  table.prefault(kLocations);
+  EXPECT_GT(table.bytes(), small);
+  EXPECT_EQ(table.find(5), Location{9});
+  table.prefault(10);
+  EXPECT_GT(table.bytes(), small);
+}
+
 // Against a map, across growth and gaps that are closed.
 TEST(NameTable, DoesWhatAMapDoes) {
   const uint64_t seed = random_u64();

@@ -10,8 +10,8 @@ namespace rhizome {
 namespace {
 
 constexpr std::string_view kKeyspace = "named blocks";
-// Slots of the table that are on their way from memory at a time.
-constexpr size_t kAhead = 16;
+// Lines of the table that are on their way from memory at a time.
+constexpr size_t kAhead = 32;
 constexpr uint64_t kSweptAtLeast = 1024;
 
 IndexOptions one_element_each(IndexOptions options) {
@@ -19,7 +19,7 @@ IndexOptions one_element_each(IndexOptions options) {
   return options;
 }
 
-// Calls visit(name, i) for each, with the table's slots fetched ahead.
+// Calls visit(name, i) for each, with the table's lines fetched ahead.
 template <class Visit>
 void for_each_name(const NameTable& table, std::span<const uint64_t> names, Visit&& visit) {
   for (size_t i = 0; i < std::min(kAhead, names.size()); ++i)
@@ -42,6 +42,11 @@ NamedBlocks::NamedBlocks(const NamedBlocksOptions& options)
   removed_mapping_ = std::move(*mapped);
   removed_bits_ = {reinterpret_cast<std::atomic<uint64_t>*>(removed_mapping_.bytes().data()),
                    removed_mapping_.bytes().size() / sizeof(uint64_t)};
+}
+
+void NamedBlocks::prefault(uint64_t blocks, uint64_t run_bytes) {
+  index_.prefault(run_bytes);
+  names_.prefault(blocks);
 }
 
 Match NamedBlocks::lookup(std::span<const uint64_t> hashes, std::span<Location> out) {

@@ -7,7 +7,8 @@
 // again, with all that is still stored behind it. When half of the stored blocks have been removed since the last
 // sweep, those that nothing live continues are swept out.
 //
-// Costs, beside the index's own: 8 bytes a block for its name, 11 to 22 for the table, a bit.
+// Costs, beside the index's own: 8 bytes a block for its name, 13 to 26 for the table, a bit; and in time one line of
+// memory for each name that comes or goes, which is far more than the tree takes: events in large batches are cheaper.
 //
 // Thread-safety: lookup() and release() from any thread at any time; store(), remove_by_hash() and usage() from one
 // thread at a time, beside them. A look-up beside a removal sees it or does not.
@@ -63,8 +64,9 @@ class NamedBlocks {
   Status release(Handle handle);
 
   NamedBlocksUsage usage() const;
-  // Spends the memory of so many bytes of the index's runs now instead of at first use.
-  void prefault(uint64_t bytes) { index_.prefault(bytes); }
+  // Makes room for so many blocks, and spends the memory for them and for so many bytes of the index's runs now instead
+  // of at first use. Before anything else is called.
+  void prefault(uint64_t blocks, uint64_t run_bytes);
 
  private:
   bool is_removed(Location location) const {
