@@ -205,7 +205,7 @@ void measure(IndexStage& stage, const PrehashedWork& work, const std::string& su
   report.figure(who + "_store_ns" + suffix, per(&Pass::store_ticks, stored));
   if (passes.front().remove_ticks > 0) report.figure(who + "_remove_ns" + suffix, per(&Pass::remove_ticks, stored));
   report.figure(who + "_bytes_per_block" + suffix, first.bytes / stored);
-  report.row(who + suffix, fixed(speed, 1) + " M/s", fixed(first.bytes / stored, 1) + " bytes/block");
+  report.row(who + suffix, fixed(speed, 1) + " M/s", fixed(first.bytes / stored, 1) + " B/block");
   report_ledger(report, "prehashed", who + suffix, ledger, false);
 }
 
