@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "bench/index_cases.h"
-#include "bench/index_contestant.h"
 #include "bench/ledger.h"
 #include "bench/ledger_report.h"
 #include "bench/prehashed_work.h"
@@ -25,6 +24,7 @@
 namespace rhizome::bench {
 namespace {
 
+constexpr std::string_view kKeyspace = "bench";
 constexpr size_t kQuickRequests = 400;
 constexpr uint64_t kAddressSpace = uint64_t{4} << 30;
 constexpr Location kNowhere = std::numeric_limits<Location>::max();
@@ -42,7 +42,7 @@ class Hashes {
 
   explicit Hashes(const PrehashedWork& work)
       : work_(work), index_(IndexOptions{.memory_bytes = kAddressSpace}), canonical_(work.longest) {
-    const Result<Root> root = index_.open(std::as_bytes(std::span(kBenchKeyspace)));
+    const Result<Root> root = index_.open(std::as_bytes(std::span(kKeyspace)));
     RHIZOME_CHECK(root);
     root_ = *root;
   }
