@@ -1,13 +1,14 @@
 # What a person types; everything else is CMake's (cmake --list-presets) and the scripts' in tools/.
 #   make demo       install what is needed, build, show what the cache does
 #   make test       everything that has to hold, the way CI runs it
+#   make bench-peers  the prefix index beside other projects' own, which are fetched and built (needs cargo)
 #   make setup | build | bench | format | tidy | install PREFIX=/usr/local
 
 PREFIX ?= /usr/local
 RHIZOME = build/release/bin/rhizome
 export CCACHE_DIR ?= $(or $(RHIZOME_SETUP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rhizome-setup)/ccache
 
-.PHONY: help setup build demo test bench format tidy install
+.PHONY: help setup build demo test bench bench-peers format tidy install
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -28,6 +29,10 @@ demo: build
 
 bench: build
 	@$(RHIZOME) bench agents
+
+# ROUNDS=5 for more of them, PEERS_FLAGS=--json for the last line only.
+bench-peers: build
+	@bench/peers/run.py --rounds $(or $(ROUNDS),3) $(PEERS_FLAGS)
 
 test:
 	@tools/setup --test

@@ -13,6 +13,8 @@ constexpr std::array kCases = {
     IndexCase{"single", "sequences of one block", run_index_single},
     IndexCase{"append", "sequences that grow by a block at a time, as an answer does", run_index_append},
     IndexCase{"trace", "Mooncake's conversation trace, 48 M tokens held, 64 requests in flight", run_index_trace},
+    IndexCase{"prehashed", "the same trace with hashes given, as a router has them; also with removal by hash",
+              run_index_prehashed},
     IndexCase{"memory", "what a block takes, in runs of 64, 16 and 1", run_index_memory},
     IndexCase{"kernels", "hashes of a block's tokens, and one dependent load from memory", run_index_kernels},
 };

@@ -42,6 +42,7 @@ Status run_index_random(IndexStage& stage);
 Status run_index_single(IndexStage& stage);
 Status run_index_append(IndexStage& stage);
 Status run_index_trace(IndexStage& stage);
+Status run_index_prehashed(IndexStage& stage);
 Status run_index_memory(IndexStage& stage);
 Status run_index_kernels(IndexStage& stage);
 

@@ -34,6 +34,23 @@ size_t Eviction::evict(std::span<Location> out) {
   return got;
 }
 
+size_t Eviction::evict_if(std::span<Location> out, const MayLeave& may_leave) {
+  drain();
+  cool_hot_runs(false);
+  std::vector<std::pair<uint64_t, RunId>> looked_at;
+  looked_at_ = &looked_at;
+  size_t got = 0;
+  RunId id = 0;
+  uint64_t tick = 0;
+  while (got < out.size() && pop_oldest(id, tick))
+    got += take_from(id, tick, out.subspan(got), &may_leave);
+  looked_at_ = nullptr;
+  for (const auto& [last_use, candidate] : looked_at)
+    buckets_[last_use].push_back(candidate);
+  collect(false);
+  return got;
+}
+
 size_t Eviction::reap(std::span<Location> out) {
   if (removed_blocks_.load(std::memory_order_relaxed) == 0) return 0;
   drain();
@@ -141,12 +158,14 @@ bool Eviction::still_idle(RunId id) {
 void Eviction::put_back(RunId id, bool removed, uint64_t tick) {
   if (removed) {
     removed_.push_back(id);
+  } else if (looked_at_ != nullptr) {
+    looked_at_->emplace_back(tick, id);
   } else {
     buckets_[tick].push_back(id);
   }
 }
 
-size_t Eviction::take_from(RunId id, uint64_t tick, std::span<Location> out) {
+size_t Eviction::take_from(RunId id, uint64_t tick, std::span<Location> out, const MayLeave* may_leave) {
   if (!still_idle(id)) return 0;
   RHIZOME_RACE_POINT("index.evict.still_idle");
   Run& run = runs_.at(id);
@@ -168,11 +187,19 @@ size_t Eviction::take_from(RunId id, uint64_t tick, std::span<Location> out) {
     put_back(id, removed, tick);
     return 0;
   }
-  const uint32_t count = static_cast<uint32_t>(std::min<size_t>(view.length(), out.size()));
-  const bool all = count == view.length();
   const Location* const locations = runs_.locations(view, view.start);
-  for (uint32_t i = 0; i < count; ++i)
-    out[i] = locations[view.length() - 1 - i];
+  const uint32_t most = static_cast<uint32_t>(std::min<size_t>(view.length(), out.size()));
+  uint32_t count = 0;
+  for (; count < most; ++count) {
+    const Location location = locations[view.length() - 1 - count];
+    if (may_leave != nullptr && !(*may_leave)(location)) break;
+    out[count] = location;
+  }
+  if (count == 0) {
+    put_back(id, removed, tick);
+    return 0;
+  }
+  const bool all = count == view.length();
   const RunWord after = all ? view.word.with(RunWord::kDead) : view.word.shorter(count).with(RunWord::kTrimmed);
   uint64_t expected = view.word.bits();
   RHIZOME_RACE_POINT("index.evict.before_exchange");

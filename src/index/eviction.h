@@ -13,8 +13,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "concurrency/mutex.h"
@@ -30,7 +32,11 @@ class Eviction {
 
   Eviction(Runs& runs, EdgeOf edge_of, const void* policy) : runs_(runs), edge_of_(edge_of), policy_(policy) {}
 
+  using MayLeave = std::function<bool(Location)>;
+
   size_t evict(std::span<Location> out);
+  // Only blocks that may leave; each candidate is looked at once.
+  size_t evict_if(std::span<Location> out, const MayLeave& may_leave);
   // Blocks of runs that carry kRemoved and that nobody pins.
   size_t reap(std::span<Location> out);
 
@@ -60,8 +66,8 @@ class Eviction {
   void cool_hot_runs(bool all);
   bool find_removed();
   void bury_removed();
-  // Takes up to out.size() blocks of a popped candidate.
-  size_t take_from(RunId id, uint64_t tick, std::span<Location> out);
+  // Takes up to out.size() blocks of a popped candidate; with `may_leave`, none before one that may not.
+  size_t take_from(RunId id, uint64_t tick, std::span<Location> out, const MayLeave* may_leave = nullptr);
   void put_back(RunId id, bool removed, uint64_t tick);
   // False, and the run is no candidate any more, when somebody pins it.
   bool still_idle(RunId id);
@@ -76,6 +82,8 @@ class Eviction {
   std::vector<Location> orphans_;  // of removed runs that are dead, for reap()
   std::vector<RunId> drained_;     // these two keep their memory
   std::vector<RunId> freed_;
+  // During evict_if(): candidates that it has looked at. They go back to their buckets when it is done.
+  std::vector<std::pair<uint64_t, RunId>>* looked_at_ = nullptr;
   std::deque<InLimbo> limbo_;
   size_t limbo_at_next_advance_ = 0;
   uint32_t calls_ = 0;

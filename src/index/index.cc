@@ -504,6 +504,13 @@ size_t BasicIndex<Policy>::evict(std::span<Location> out) {
   return state_->eviction.evict(out);
 }
 
+template <class Policy>
+size_t BasicIndex<Policy>::evict_if(std::span<Location> out, const std::function<bool(Location)>& may_leave) {
+  if (out.empty()) return 0;
+  MutexLock lock(state_->mutex);
+  return state_->eviction.evict_if(out, may_leave);
+}
+
 // Returns the blocks that became removed.
 template <class Policy>
 uint64_t BasicIndex<Policy>::State::mark(RunId id) {

@@ -6,11 +6,12 @@
 // Thread-safety: everything here may be called from any thread; a Handle belongs to one thread at a time. lookup(),
 // peek(), resume() and release() take no lock and wait for nobody, nor does explain() while nothing is in flight;
 // insert() waits for those that change the same run, and for remove(), close(), clear() and start_epoch(), which are
-// rare; evict() and reap() wait for each other.
+// rare; evict(), evict_if() and reap() wait for each other.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -95,6 +96,10 @@ class BasicIndex {
   // Forgets up to out.size() blocks that nobody pins and that nothing continues: least recently used runs first, each
   // from its end. Returns how many; their locations are the caller's again.
   size_t evict(std::span<Location> out);
+
+  // The same, but only blocks for whose location `may_leave` holds, and none that is continued by one for which it does
+  // not. Looks once at each run that could be evicted, so it is for many blocks at a time.
+  size_t evict_if(std::span<Location> out, const std::function<bool(Location)>& may_leave);
 
   // Makes block `first_block` of the handle's prefix and all that continues it unreachable at once. Returns how many
   // blocks that was (0: somebody did it before). Their locations come out of reap(). Looks through all runs.

@@ -61,6 +61,32 @@ class IndexLife : public testing::Test {
 
 using Locations = std::vector<Location>;
 
+TEST_F(IndexLife, OnlyWhatMayLeaveIsEvicted) {
+  const Root a = open("a");
+  EXPECT_TRUE(index_.release(store(a, {1, 2, 3, 4})));
+  EXPECT_TRUE(index_.release(store(a, {1, 2, 5})));
+  EXPECT_TRUE(index_.release(store(a, {6, 7})));
+  Handle held = store(a, {8, 9});
+  const auto evict_if = [&](size_t most, Locations may_leave) {
+    Locations out(most);
+    out.resize(index_.evict_if(out, [&](Location at) { return std::ranges::count(may_leave, at) > 0; }));
+    std::sort(out.begin(), out.end());
+    return out;
+  };
+  EXPECT_EQ(evict_if(10, {2, 3, 6}), Locations{}) << "something behind each of them stays";
+  EXPECT_EQ(evict_if(10, {8, 9}), Locations{}) << "they are pinned";
+  EXPECT_EQ(evict_if(10, {4, 7}), (Locations{4, 7}));
+  EXPECT_EQ(look(a, {1, 2, 3, 4}), (Locations{1, 2, 3}));
+  EXPECT_EQ(evict_if(1, {3, 5}).size(), 1u);
+  EXPECT_EQ(evict_if(10, {3, 5}).size(), 1u);
+  EXPECT_EQ(look(a, {1, 2, 5}), (Locations{1, 2}));
+  // Trunks show when their branches are gone, in the same call.
+  EXPECT_TRUE(index_.release(store(a, {1, 2, 10})));
+  EXPECT_EQ(evict_if(10, {1, 2, 10}), (Locations{1, 2, 10}));
+  EXPECT_TRUE(index_.release(std::move(held)));
+  EXPECT_EQ(drain(false), (Locations{6, 8, 9}));
+}
+
 TEST_F(IndexLife, AClosedKeyspaceIsGoneAtOnceAndReapedLater) {
   const Root a = open("a");
   const Root b = open("b");

@@ -29,7 +29,9 @@ INDEX_FIGURES = {
     'ratio_exact_lookup_two_threads_over_one', 'ratio_exact_trace_vs_lock_tree', 'exact_bytes_per_block_b16',
     'exact_evict_batch64_ns', 'evict_lock_tree_ns', 'ratio_exact_evict_batch64_over_lock_tree',
     'exact_miss_first_block_ns', 'memory_load_ns', 'ratio_exact_miss_first_block_over_memory_load',
-    'xxh3_128_chained_ns_per_block_b16', 'two_threads_cpus'}
+    'xxh3_128_chained_ns_per_block_b16', 'two_threads_cpus', 'prehashed_trace_m_block_operations_per_s_b16',
+    'prehashed_lookup_ns_b512', 'named_trace_m_block_operations_per_s_b512', 'named_remove_ns_b16',
+    'named_bytes_per_block_b16'}
 PATIENCE = 900
 
 
