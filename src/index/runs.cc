@@ -24,6 +24,8 @@ bool Runs::read(RunId id, RunView& out) const {
   for (int tries = 0; tries < kReadTriesMax; ++tries) {
     const uint32_t ver = run.ver.load(std::memory_order_acquire);  // pairs with the last store of a change
     if (ver % 2 != 0) {
+      // A free place; only what is being changed is worth a wait.
+      if (RunWord(run.word.load(std::memory_order_relaxed)).has(RunWord::kDead)) return false;
       spin.wait();
       continue;
     }
