@@ -42,7 +42,7 @@ size_t Eviction::reap(std::span<Location> out) {
   orphans_.resize(orphans_.size() - got);
   count_removed(-static_cast<int64_t>(got));
   while (got < out.size()) {
-    if (removed_.empty() && (!collect(true) || removed_.empty())) break;
+    if (removed_.empty() && !find_removed()) break;
     const RunId id = removed_.back();
     removed_.pop_back();
     got += take_from(id, 0, out.subspan(got));
@@ -90,6 +90,16 @@ bool Eviction::find_more() {
     runs_.epochs().try_advance();
   }
   return std::any_of(buckets_.begin(), buckets_.end(), [](const auto& bucket) { return !bucket.second.empty(); });
+}
+
+// The same for reap().
+bool Eviction::find_removed() {
+  collect(true);
+  for (int advances = 0; removed_.empty() && advances < kAdvancesMax && runs_.hot().any_removed_idle(); ++advances) {
+    cool_hot_runs(true);
+    runs_.epochs().try_advance();
+  }
+  return !removed_.empty();
 }
 
 // Removed runs that nobody has reaped keep what is above them.

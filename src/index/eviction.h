@@ -58,6 +58,7 @@ class Eviction {
   bool pop_oldest(RunId& id, uint64_t& tick);
   bool find_more();
   void cool_hot_runs(bool all);
+  bool find_removed();
   void bury_removed();
   // Takes up to out.size() blocks of a popped candidate.
   size_t take_from(RunId id, uint64_t tick, std::span<Location> out);

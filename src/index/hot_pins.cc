@@ -56,6 +56,17 @@ void HotPins::cool(bool all, std::vector<RunId>& idle) {
   }
 }
 
+bool HotPins::any_removed_idle() {
+  if (!any()) return false;
+  const MutexLock lock(mutex_);
+  for (size_t i = 0; i < kPlaces; ++i) {
+    if (places_[i].state == State::kUnused) continue;
+    const RunWord word(places_[i].run->word.load(std::memory_order_relaxed));
+    if (word.has(RunWord::kRemoved) && int64_t{word.pins()} - kBias + sum(i) <= 0) return true;
+  }
+  return false;
+}
+
 void HotPins::fold(Place& place, size_t index, std::vector<RunId>& idle) {
   // Nobody changes these counters any more: sections that saw kHot have ended.
   const int64_t counted = sum(index);

@@ -45,6 +45,8 @@ class HotPins {
   // Starts to cool what few use now; `all`: whatever nobody uses. Ends the cooling of what is past its epoch and
   // appends those runs that have no pin left to `idle`.
   void cool(bool all, std::vector<RunId>& idle);
+  // Whether a removed run waits for nothing but to be cooled.
+  bool any_removed_idle();
   // Pins of a hot or cooling run that its word does not show.
   int64_t hidden_pins(const Run& run) const;
 

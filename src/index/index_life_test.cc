@@ -221,6 +221,22 @@ TEST_F(IndexLife, BadHandlesChangeNothing) {
   EXPECT_EQ(drain(false).size(), 1u);
 }
 
+// So many handles that they are counted apart from the run: it is reaped all the same when the last one goes.
+TEST_F(IndexLife, ARemovedRunThatManyPinnedIsReaped) {
+  const Root a = open("a");
+  std::vector<Handle> held;
+  held.push_back(store(a, {1, 2, 3}));
+  std::vector<Location> found(3);
+  for (int i = 0; i < 100; ++i)
+    held.push_back(index_.lookup(a, blocks_of({1, 2, 3}), found).handle);
+  EXPECT_EQ(index_.remove(held[0], 1), 2u);
+  EXPECT_TRUE(drain(true).empty());
+  for (Handle& handle : held)
+    EXPECT_TRUE(index_.release(std::move(handle)));
+  EXPECT_EQ(drain(true), (Locations{2, 3}));
+  EXPECT_EQ(drain(false), Locations{1});
+}
+
 class SmallIndex : public IndexLife {
  protected:
   SmallIndex() : IndexLife({.block_tokens = kBlock, .memory_bytes = 64 * 64, .recency = Recency::kExact}) {}
