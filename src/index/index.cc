@@ -73,7 +73,8 @@ struct BasicIndex<Policy>::State {
     State& state_;
   };
 
-  RunId make_root(uint32_t slot);
+  RunId make_root() REQUIRES(mutex);
+  RunId try_make_root();
   bool is_stale(RunId root) const {
     return runs.at(root).touch.load(std::memory_order_relaxed) != epoch.load(std::memory_order_acquire);
   }
@@ -129,8 +130,16 @@ BasicIndex<Policy>::~BasicIndex() = default;
 // --- keyspaces
 
 template <class Policy>
-RunId BasicIndex<Policy>::State::make_root(uint32_t slot) {
-  const RunId id = runs.arena().allocate(slot, 1);
+RunId BasicIndex<Policy>::State::make_root() {
+  const RunId id = try_make_root();
+  // Roots that were let go may still wait in limbo.
+  return id == 0 && eviction.collect(true) ? try_make_root() : id;
+}
+
+template <class Policy>
+RunId BasicIndex<Policy>::State::try_make_root() {
+  const Section section(runs.epochs());
+  const RunId id = runs.arena().allocate(section.slot(), 1);
   if (id == 0) return 0;
   Run& root = runs.at(id);
   root.start.store(0, std::memory_order_relaxed);
@@ -147,7 +156,7 @@ RunId BasicIndex<Policy>::State::make_root(uint32_t slot) {
   // The pin is that of the open keyspace.
   root.word.store(RunWord::make(1, 0, RunWord::kRoot).bits(), std::memory_order_relaxed);
   root.ver.fetch_add(1, std::memory_order_release);  // live
-  runs.count(slot, 0, 1);
+  runs.count(section.slot(), 0, 1);
   return id;
 }
 
@@ -157,8 +166,7 @@ Result<Root> BasicIndex<Policy>::open(std::span<const std::byte> encoding) {
   const Root known = state_->keyspaces.find(encoding);
   if (known.value != 0) return known;
   if (state_->keyspaces.full()) return fail(Code::kResourceExhausted, "too many keyspaces");
-  const typename State::Section section(state_->runs.epochs());
-  const RunId run = state_->make_root(section.slot());
+  const RunId run = state_->make_root();
   if (run == 0) return fail(Code::kResourceExhausted, "the index is full");
   return state_->keyspaces.add(encoding, run);
 }
@@ -172,11 +180,7 @@ Status BasicIndex<Policy>::State::swap_root(Root root, bool close) {
   if (close) {
     keyspaces.take_out(root);
   } else {
-    RunId run = 0;
-    {
-      const Section section(runs.epochs());
-      run = make_root(section.slot());
-    }
+    const RunId run = make_root();
     if (run == 0) return fail(Code::kResourceExhausted, "the index is full");
     keyspaces.set(root, run);
   }

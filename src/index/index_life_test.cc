@@ -273,6 +273,20 @@ TEST_F(SmallIndex, FullIsAValue) {
   EXPECT_EQ(drain(false).size(), name);
 }
 
+// What a closed or cleared keyspace leaves behind waits for readers; that it waits is no reason to be full.
+TEST_F(SmallIndex, KeyspacesComeAndGoForEver) {
+  for (int i = 0; i < 200; ++i) {
+    const Root a = open("a");
+    ASSERT_TRUE(index_.close(a));
+    const Root b = open("b");
+    ASSERT_TRUE(index_.clear(b));
+    index_.start_epoch();
+    EXPECT_TRUE(index_.release(store(b, {1})));
+    index_.start_epoch();
+    EXPECT_EQ(drain(true), Locations{1});
+  }
+}
+
 // A run for which the whole arena is too small.
 TEST_F(SmallIndex, ARunThatCanNeverFit) {
   const Root a = open("a");
