@@ -528,8 +528,13 @@ size_t BasicIndex<Policy>::remove(const Handle& handle, uint32_t first_block) {
     const RunId upper = runs.arena().allocate(section.slot(), 1);
     runs.lock(runs.at(at.id));
     // Without memory for a cut, the blocks before go, too.
-    if (upper == 0 || !state.tree.cut(section.slot(), upper, at, first_block - at.start, 1))
+    if (upper == 0 || !state.tree.cut(section.slot(), upper, at, first_block - at.start, 1)) {
       runs.unlock(runs.at(at.id));
+      if (upper != 0) {
+        runs.at(upper).word.store(RunWord::kDead, std::memory_order_relaxed);
+        runs.arena().free(section.slot(), upper);
+      }
+    }
   }
   state.eviction.unlink(at.id);
   size_t blocks = state.mark(at.id);
