@@ -287,6 +287,29 @@ TEST_F(SmallIndex, KeyspacesComeAndGoForEver) {
   }
 }
 
+// What is stored already needs no memory.
+TEST_F(SmallIndex, WhatIsStoredIsInsertedWhenFull) {
+  const Root a = open("a");
+  std::vector<Handle> held;
+  held.push_back(store(a, {1, 2, 3}));
+  held.push_back(store(a, {1, 4, 5}));
+  std::vector<Location> canonical(3);
+  for (Token name = 100; held.back().blocks() > 0; ++name) {
+    Handle handle;
+    Result<Inserted> inserted =
+        index_.insert(a, handle, blocks_of({name}), 0, Locations{name}, std::span(canonical).first(1));
+    held.push_back(inserted ? std::move(inserted->handle) : Handle());
+  }
+  Handle none;
+  Result<Inserted> again = index_.insert(a, none, blocks_of({1, 4, 5}), 0, Locations{6, 7, 8}, canonical);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(canonical, (Locations{1, 4, 5}));
+  EXPECT_EQ(again->stored_before, 3u);
+  held.push_back(std::move(again->handle));
+  for (Handle& handle : held)
+    EXPECT_TRUE(index_.release(std::move(handle)));
+}
+
 // A run for which the whole arena is too small.
 TEST_F(SmallIndex, ARunThatCanNeverFit) {
   const Root a = open("a");

@@ -157,7 +157,7 @@ TEST_F(IndexRace, TwoWhoSplitOneRun) {
 
 // C7: two store the same blocks; the first one's stay.
 TEST_F(IndexRace, TwoWhoAttachTheSameBlocks) {
-  store_and_release(blocks_of({1}), 10);
+  Handle trunk = store(blocks_of({1}), 10);
   const std::vector<Token> tokens = blocks_of({1, 2, 3});
   RaceHold hold("index.attach.before_lock");
   std::vector<Location> canonical(3);
@@ -175,6 +175,7 @@ TEST_F(IndexRace, TwoWhoAttachTheSameBlocks) {
   }
   EXPECT_EQ(canonical, (std::vector<Location>{10, 21, 22}));
   EXPECT_EQ(index_.usage().blocks, 3u);
+  EXPECT_TRUE(index_.release(std::move(trunk)));
   expect_drained();
 }
 

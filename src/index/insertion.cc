@@ -156,11 +156,12 @@ typename Insertion<Policy>::Step Insertion<Policy>::attach(const RunView& at) {
   const uint64_t edge = tree_.edge(at.id, tree_.block(request_.prompt, depth_));
   RunView child;
   uint32_t equal = 0;
-  if (depth_ < request_.first_block) {
-    return tree_.find_child(at.id, depth_, request_.prompt, edge, child, equal) ? descend(child, equal) : Step::kFull;
-  }
+  const auto find = [&] { return tree_.find_child(at.id, depth_, request_.prompt, edge, child, equal); };
+  // Where the caller's own pin ends he has just found nothing more; elsewhere, look before memory is spent.
+  if (at.id != request_.held && find()) return descend(child, equal);
+  if (depth_ < request_.first_block) return find() ? descend(child, equal) : Step::kFull;
   const RunId made = make_run(at, edge, count);
-  if (made == 0) return Step::kFull;
+  if (made == 0) return find() ? descend(child, equal) : Step::kFull;
   Run& run = runs_.at(made);
   Run& parent = runs_.at(at.id);
   bool found = false;
@@ -168,7 +169,7 @@ typename Insertion<Policy>::Step Insertion<Policy>::attach(const RunView& at) {
   RHIZOME_RACE_POINT("index.attach.before_lock");
   {
     const EdgeTable::Lock lock(runs_.edges(), edge);
-    found = tree_.find_child(at.id, depth_, request_.prompt, edge, child, equal);
+    found = find();
     if (!found) {
       // Our pin on the parent becomes the child's, unless it is on a run below or there is none.
       if (at.id != held_) parent.word.fetch_add(RunWord::kOnePin, std::memory_order_acq_rel);
