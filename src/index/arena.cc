@@ -13,6 +13,7 @@ constexpr uint64_t kUnitsMax = UINT32_MAX;
 constexpr uint64_t kCarvedTogetherUnitsMax = 64;
 constexpr uint64_t kCarvedTogether = 16;
 constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPrefaultedTogether = 2 << 20;
 
 }  // namespace
 
@@ -144,10 +145,14 @@ uint64_t Arena::bytes_used() const {
 }
 
 void Arena::prefault(uint64_t bytes) {
-  const uint64_t from = uint64_t{carved_.load(std::memory_order_relaxed)} * kUnitBytes;
   const uint64_t end = std::min<uint64_t>(bytes, uint64_t{units_} * kUnitBytes);
-  for (uint64_t at_byte = (from + kPage - 1) / kPage * kPage; at_byte < end; at_byte += kPage) {
-    static_cast<volatile std::byte*>(memory_)[at_byte] = std::byte{0};
+  for (uint64_t from = 0; from < end; from += kPrefaultedTogether) {
+    // What is carved is in use, or will be at any moment; what is not is nobody's while the mutex is held.
+    const MutexLock lock(mutex_);
+    const uint64_t carved = uint64_t{carved_.load(std::memory_order_relaxed)} * kUnitBytes;
+    uint64_t at_byte = (std::max(from, carved) + kPage - 1) / kPage * kPage;
+    for (; at_byte < std::min(end, from + kPrefaultedTogether); at_byte += kPage)
+      static_cast<volatile std::byte*>(memory_)[at_byte] = std::byte{0};
   }
 }
 
