@@ -121,8 +121,9 @@ void Runs::drain_candidates(std::vector<RunId>& out) {
   for (uint32_t i = 0; i < end; ++i) {
     Slot& slot = slots_[i];
     if (!slot.any.load(std::memory_order_acquire)) continue;  // pairs with the release in enqueue()
-    slot.any.store(false, std::memory_order_relaxed);
     slot.lock.lock();
+    // Under the lock: a candidate that comes later sets it later.
+    slot.any.store(false, std::memory_order_relaxed);
     out.insert(out.end(), slot.candidates.begin(), slot.candidates.end());
     slot.candidates.clear();
     slot.lock.unlock();
