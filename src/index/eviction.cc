@@ -157,8 +157,9 @@ size_t Eviction::take_from(RunId id, uint64_t tick, std::span<Location> out) {
     return 0;
   }
   const bool removed = view.word.has(RunWord::kRemoved);
-  const uint64_t last_use = runs_.whole_tick(run.touch.load(std::memory_order_relaxed));
-  if (!removed && last_use > tick) {
+  const uint32_t touch = run.touch.load(std::memory_order_relaxed);
+  // Not used since it was filed: then its age does not count, of which only the low half is kept.
+  if (!removed && touch != static_cast<uint32_t>(tick) && runs_.whole_tick(touch) > tick) {
     file(id);
     return 0;
   }
