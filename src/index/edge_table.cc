@@ -109,6 +109,7 @@ bool EdgeTable::grow(Segment& segment) {
   for (uint32_t next = before + 1; next < extents_.size(); ++next) {
     const Array larger = array(segment, next);
     bool all = true;
+    RHIZOME_RACE_POINT("index.edges.growing");
     for (uint32_t i = 0; i < old.buckets && all; ++i) {
       for (const std::atomic<uint64_t>& slot : old.first[i].entries) {
         const RunId id = static_cast<RunId>(slot.load(std::memory_order_relaxed));

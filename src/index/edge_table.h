@@ -19,6 +19,7 @@
 #include <memory>
 #include <vector>
 
+#include "concurrency/race_point.h"
 #include "concurrency/spin.h"
 #include "index/arena.h"
 #include "index/run.h"
@@ -37,6 +38,7 @@ class EdgeTable {
     const Segment& segment = segment_of(edge);
     uint32_t growth = segment.growth.load(std::memory_order_acquire);  // pairs with the release in grow()
     for (;;) {
+      RHIZOME_RACE_POINT("index.edges.probe");
       if (probe(array(segment, growth), edge, visit)) return true;
       const uint32_t now = segment.growth.load(std::memory_order_acquire);  // the same pair
       if (now == growth) return false;

@@ -129,6 +129,7 @@ bool Eviction::still_idle(RunId id) {
   RunWord word(run.word.load(std::memory_order_acquire));  // pairs with unpin()
   const uint32_t dead_children = run.dead_children.load(std::memory_order_relaxed);
   if (word.pins() == dead_children) return true;
+  RHIZOME_RACE_POINT("index.evict.pinned");
   run.word.fetch_and(~uint64_t{RunWord::kQueued}, std::memory_order_acq_rel);
   RHIZOME_RACE_POINT("index.evict.not_queued");
   // The last pin may have gone between the two, and its owner saw a run that was queued.
@@ -180,6 +181,7 @@ size_t Eviction::take_from(RunId id, uint64_t tick, std::span<Location> out) {
     put_back(id, removed, tick);
     return 0;
   }
+  RHIZOME_RACE_POINT("index.evict.exchanged");
   if (removed) {
     count_removed(-int64_t{count});
   } else {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "concurrency/mutex.h"
+#include "concurrency/race_point.h"
 #include "contract/result.h"
 #include "index/index_types.h"
 #include "machine/clock.h"
@@ -90,6 +91,7 @@ class InFlight {
       if (claim == nullptr) return WaitEnd::kNobody;
       const uint64_t now = clock_.monotonic_ns();
       if (now >= give_up_ns) return WaitEnd::kTimeOut;
+      RHIZOME_RACE_POINT("index.wait.before_sleep");
       const uint64_t until = std::min({claim->deadline_ns - now, give_up_ns - now, kSleepNsMax});
       changed_.wait_for(mutex_, until);
     }

@@ -521,6 +521,7 @@ size_t BasicIndex<Policy>::remove(const Handle& handle, uint32_t first_block) {
   MutexLock lock(state.mutex);
   RHIZOME_CHECK(state.is_pinned(handle.run_, handle.depth_) && first_block < handle.depth_);
   const typename State::Closed closed(state);
+  RHIZOME_RACE_POINT("index.remove.closed");
   RunView at;
   if (!runs.read_above(handle.run_, first_block + 1, at) || at.word.has(RunWord::kRemoved)) return 0;
   if (at.start < first_block) {

@@ -2,6 +2,8 @@
 
 #if defined(RHIZOME_RACE_POINTS) && RHIZOME_RACE_POINTS
 
+#include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -9,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "index/index.h"
+#include "machine/clock.h"
 #include "machine/thread.h"
 
 namespace rhizome {
@@ -352,6 +355,276 @@ TEST_F(IndexRace, AHintNeverLeadsToWhatIsRemoved) {
   EXPECT_TRUE(index_.release(std::move(trunk)));
   std::vector<Location> out(5);
   EXPECT_EQ(index_.reap(out), 3u);
+  expect_drained();
+}
+
+// Then the pin is no deeper than what was found: what is behind the split may go.
+TEST_F(IndexRace, APinOnARunThatWasSplitKeepsOnlyWhatWasFound) {
+  store_and_release(blocks_of({1, 2, 3}), 10);
+  RaceHold hold("index.lookup.before_pin");
+  Match match;
+  std::vector<Location> found(1);
+  {
+    Thread reader = in_thread([&] { match = index_.lookup(root_, blocks_of({1}), found); });
+    hold.wait_reached();
+    store_and_release(blocks_of({1, 9}), 20);
+    hold.let_go();
+  }
+  EXPECT_EQ(match.blocks, 1u);
+  EXPECT_EQ(evict(9).size(), 3u);
+  EXPECT_TRUE(index_.release(std::move(match.handle)));
+  expect_drained();
+}
+
+// The blocks that a reader has compared are trimmed and others appended in their place: the length is as it was.
+TEST_F(IndexRace, BlocksThatTookThePlaceOfTrimmedOnesAreNotReturned) {
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  store_and_release(tokens, 10);
+  RaceHold hold("index.lookup.before_pin");
+  std::vector<Location> found;
+  {
+    Thread reader = in_thread([&] { found = look(tokens); });
+    hold.wait_reached();
+    EXPECT_EQ(evict(1), (std::vector<Location>{12}));
+    store_and_release(blocks_of({1, 2, 4}), 20);
+    hold.let_go();
+  }
+  EXPECT_EQ(found, (std::vector<Location>{10, 11}));
+  expect_drained();
+}
+
+TEST_F(IndexRace, BlocksRemovedBeforeThePinAreNotReturned) {
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  Handle handle = store(tokens, 10);
+  RaceHold removing("index.remove.closed");
+  RaceHold reading("index.lookup.before_pin");
+  std::vector<Location> found;
+  {
+    Thread remover = in_thread([&] { EXPECT_EQ(index_.remove(handle, 0), 3u); });
+    removing.wait_reached();
+    Thread reader = in_thread([&] { found = look(tokens); });
+    reading.wait_reached();
+    removing.let_go();
+    remover.join();
+    reading.let_go();
+  }
+  EXPECT_TRUE(found.empty());
+  EXPECT_TRUE(index_.release(std::move(handle)));
+  std::vector<Location> out(5);
+  EXPECT_EQ(index_.reap(out), 3u);
+  expect_drained();
+}
+
+// Dead and still linked: nobody finds it.
+TEST_F(IndexRace, ADyingRunIsNotFound) {
+  const std::vector<Token> tokens = blocks_of({1, 2});
+  store_and_release(tokens, 10);
+  RaceHold hold("index.evict.exchanged");
+  {
+    Thread evictor = in_thread([&] { EXPECT_EQ(evict(5).size(), 2u); });
+    hold.wait_reached();
+    EXPECT_EQ(index_.peek(root_, tokens), 0u);
+    store_and_release(tokens, 20);
+    EXPECT_EQ(look(tokens), (std::vector<Location>{20, 21}));
+    hold.let_go();
+  }
+  EXPECT_EQ(look(tokens), (std::vector<Location>{20, 21}));
+  expect_drained();
+}
+
+// The last pin goes between the evictor's look and the moment it forgets the run.
+TEST_F(IndexRace, ARunReleasedBeforeItIsPutAsideIsACandidateAgain) {
+  const std::vector<Token> tokens = blocks_of({1, 2});
+  store_and_release(tokens, 10);
+  std::vector<Location> found(2);
+  Match match = index_.lookup(root_, tokens, found);
+  RaceHold hold("index.evict.pinned");
+  std::vector<Location> gone;
+  {
+    Thread evictor = in_thread([&] { gone = evict(5); });
+    hold.wait_reached();
+    EXPECT_TRUE(index_.release(std::move(match.handle)));
+    hold.let_go();
+  }
+  EXPECT_EQ(gone.size() + evict(5).size(), 2u);
+  expect_drained();
+}
+
+// A reader is about to count its pin apart while the run cools down: the count must not be lost.
+TEST_F(IndexRace, APinOnAHotRunThatCoolsIsNotLost) {
+  const std::vector<Token> tokens = blocks_of({1, 2});
+  std::vector<Handle> held;
+  held.push_back(store(tokens, 10));
+  std::vector<Location> found(2);
+  for (int i = 0; i < 50; ++i)
+    held.push_back(index_.lookup(root_, tokens, found).handle);
+  RaceHold hold("index.pin.hot");
+  Match match;
+  {
+    Thread reader = in_thread([&] { match = index_.lookup(root_, tokens, found); });
+    hold.wait_reached();
+    for (Handle& handle : held)
+      EXPECT_TRUE(index_.release(std::move(handle)));
+    EXPECT_TRUE(evict(5).empty());
+    hold.let_go();
+  }
+  EXPECT_EQ(match.blocks, 2u);
+  EXPECT_TRUE(evict(5).empty());
+  EXPECT_TRUE(index_.release(std::move(match.handle)));
+  EXPECT_EQ(evict(5).size(), 2u);
+  expect_drained();
+}
+
+TEST_F(IndexRace, NobodyInsertsWhileBlocksAreRemoved) {
+  Handle handle = store(blocks_of({1, 2}), 10);
+  RaceHold hold("index.remove.closed");
+  std::atomic<bool> inserted{false};
+  {
+    Thread remover = in_thread([&] { EXPECT_EQ(index_.remove(handle, 1), 1u); });
+    hold.wait_reached();
+    Thread inserter = in_thread([&] {
+      store_and_release(blocks_of({1, 2, 3}), 20);
+      inserted = true;
+    });
+    for (int i = 0; i < 100; ++i)
+      yield_thread();
+    EXPECT_FALSE(inserted);
+    hold.let_go();
+  }
+  EXPECT_EQ(look(blocks_of({1, 2, 3})), (std::vector<Location>{10, 21, 22}));
+  EXPECT_TRUE(index_.release(std::move(handle)));
+  std::vector<Location> out(5);
+  EXPECT_EQ(index_.reap(out), 1u);
+  expect_drained();
+}
+
+// Who sleeps is woken by the insert, not by the end of his nap of a quarter of a second.
+TEST_F(IndexRace, AnInsertWakesWhoWaits) {
+  const std::vector<Token> tokens = blocks_of({1, 2, 3, 4, 5});
+  const uint64_t far = monotonic_now_ns() + 60'000'000'000;
+  Result<Claim> claim = index_.announce(root_, tokens, 0, 1, far);
+  ASSERT_TRUE(claim);
+  uint64_t quickest_ns = UINT64_MAX;
+  for (uint32_t blocks = 0; blocks < 5; ++blocks) {
+    RaceHold hold("index.wait.before_sleep");
+    Thread waiter = in_thread([&] { EXPECT_EQ(index_.wait(root_, tokens, blocks, far), WaitEnd::kMoreBlocks); });
+    hold.wait_reached();
+    hold.let_go();
+    const uint64_t before = monotonic_now_ns();
+    store_and_release(std::vector<Token>(tokens.begin(), tokens.begin() + kBlock * (blocks + 1)), 10);
+    waiter.join();
+    quickest_ns = std::min(quickest_ns, monotonic_now_ns() - before);
+  }
+  EXPECT_LT(quickest_ns, 150'000'000u);
+  claim->withdraw();
+  expect_drained();
+}
+
+// Somebody else goes on from the end that the append is about to move.
+TEST_F(IndexRace, AChildAttachedDuringAnAppendStaysWhereItIs) {
+  Handle handle = store(blocks_of({1}), 10);
+  RaceHold hold("index.append.before_publish");
+  {
+    Thread owner = in_thread([&] {
+      const Location mine = 11;
+      Location canonical = 0;
+      Result<Inserted> inserted =
+          index_.extend(root_, handle, blocks_of({2}), std::span(&mine, 1), std::span(&canonical, 1));
+      ASSERT_TRUE(inserted);
+      handle = std::move(inserted->handle);
+    });
+    hold.wait_reached();
+    store_and_release(blocks_of({1, 9}), 20);
+    hold.let_go();
+  }
+  EXPECT_EQ(look(blocks_of({1, 2})), (std::vector<Location>{10, 11}));
+  EXPECT_EQ(look(blocks_of({1, 9})), (std::vector<Location>{10, 21}));
+  EXPECT_TRUE(index_.release(std::move(handle)));
+  expect_drained();
+}
+
+// Children that wait in limbo keep nobody from evicting what is above them.
+TEST_F(IndexRace, ARunReleasedAfterItsChildrenDiedIsACandidate) {
+  store_and_release(blocks_of({7}), 70);
+  store_and_release(blocks_of({1, 2}), 10);
+  store_and_release(blocks_of({1, 9}), 20);
+  std::vector<Location> found(1);
+  Match match = index_.lookup(root_, blocks_of({1}), found);
+  RaceHold hold("index.lookup.before_pin");
+  {
+    Thread reader = in_thread([&] { look(blocks_of({7})); });
+    hold.wait_reached();
+    EXPECT_EQ(evict(9).size(), 3u);
+    EXPECT_TRUE(index_.release(std::move(match.handle)));
+    EXPECT_EQ(evict(9), (std::vector<Location>{10}));
+    hold.let_go();
+  }
+  expect_drained();
+}
+
+TEST_F(IndexRace, ATableThatGrowsLosesNobody) {
+  RaceHold hold("index.edges.growing");
+  std::atomic<Token> stored{0};
+  {
+    Thread inserter = in_thread([&] {
+      for (Token name = 1; name <= 4000; ++name) {
+        store_and_release(blocks_of({name}), name);
+        stored = name;
+      }
+    });
+    hold.wait_reached();
+    EXPECT_GT(stored, 0u);
+    for (Token name = 1; name <= stored; ++name)
+      EXPECT_EQ(index_.peek(root_, blocks_of({name})), 1u) << name;
+    hold.let_go();
+  }
+  evict(4000);
+  expect_drained();
+}
+
+// The reader stands before an array that is given back to the kernel meanwhile.
+TEST_F(IndexRace, AReaderOfAnOldTableLooksAgain) {
+  store_and_release(blocks_of({1}), 1);
+  RaceHold hold("index.edges.probe");
+  uint32_t found = 0;
+  {
+    Thread reader = in_thread([&] { found = index_.peek(root_, blocks_of({1})); });
+    hold.wait_reached();
+    // More than any segment's first pages hold.
+    for (Token name = 2; name <= 100'000; ++name)
+      store_and_release(blocks_of({name}), name);
+    hold.let_go();
+  }
+  EXPECT_EQ(found, 1u);
+  evict(100'000);
+  expect_drained();
+}
+
+TEST_F(IndexRace, AReaderOfARunThatIsSplitMeanwhileReadsItAgain) {
+  const std::vector<Token> tokens = blocks_of({1, 2, 3});
+  store_and_release(tokens, 10);
+  RaceHold hold("index.read.half_way");
+  std::vector<Location> found;
+  {
+    Thread reader = in_thread([&] { found = look(tokens); });
+    hold.wait_reached();
+    store_and_release(blocks_of({1, 9}), 20);
+    hold.let_go();
+  }
+  EXPECT_EQ(found, (std::vector<Location>{10, 11, 12}));
+  expect_drained();
+}
+
+TEST_F(IndexRace, BlocksEvictedBeforeAnInsertPinsThemAreStoredAnew) {
+  store_and_release(blocks_of({1, 2}), 10);
+  RaceHold hold("index.insert.before_pin");
+  {
+    Thread inserter = in_thread([&] { store_and_release(blocks_of({1, 2, 3}), 20); });
+    hold.wait_reached();
+    EXPECT_EQ(evict(9).size(), 2u);
+    hold.let_go();
+  }
+  EXPECT_EQ(look(blocks_of({1, 2, 3})), (std::vector<Location>{20, 21, 22}));
   expect_drained();
 }
 

@@ -243,6 +243,7 @@ RunId Insertion<Policy>::make_run(const RunView& at, uint64_t edge, uint32_t cou
 // The prompt goes on in a child: pins it and lets go of what was pinned.
 template <class Policy>
 typename Insertion<Policy>::Step Insertion<Policy>::descend(const RunView& child, uint32_t equal) {
+  RHIZOME_RACE_POINT("index.insert.before_pin");
   const RunWord word = runs_.pin(slot_, child.id);
   const bool same = runs_.at(child.id).ver.load(std::memory_order_acquire) == child.ver;  // pairs with a change's end
   if (!same || word.has(RunWord::kDead | RunWord::kRemoved) || child.start + word.length() < depth_ + equal) {

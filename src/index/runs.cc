@@ -33,6 +33,7 @@ bool Runs::read(RunId id, RunView& out) const {
     // also pairs with the release that made a run longer: its blocks are filled.
     out.start = run.start.load(std::memory_order_acquire);
     out.parent = run.parent.load(std::memory_order_acquire);
+    if (out.parent != 0) RHIZOME_RACE_POINT("index.read.half_way");
     out.owner = run.owner.load(std::memory_order_acquire);
     out.base = run.base.load(std::memory_order_acquire);
     out.capacity = run.capacity.load(std::memory_order_acquire);
@@ -70,6 +71,7 @@ RunWord Runs::pin(uint32_t slot, RunId id) {
   Run& run = at(id);
   RunWord word(run.word.load(std::memory_order_acquire));  // pairs with try_promote(): the place is there
   if (word.has(RunWord::kHot)) {
+    RHIZOME_RACE_POINT("index.pin.hot");
     hot_.add(slot, run.hot_slot.load(std::memory_order_relaxed), 1);
     return word;
   }
