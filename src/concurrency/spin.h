@@ -40,6 +40,8 @@ class CAPABILITY("mutex") SpinLock {
         spin.wait();
     }
   }
+  // By anybody: for checks.
+  bool held() const { return held_.load(std::memory_order_relaxed); }
   void unlock() RELEASE() { held_.store(false, std::memory_order_release); }  // pairs with the acquire in lock()
 
  private:

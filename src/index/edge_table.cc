@@ -70,6 +70,7 @@ std::atomic<uint64_t>* EdgeTable::find_entry(const Array& array, uint64_t edge, 
 
 bool EdgeTable::insert(uint64_t edge, RunId id) {
   Segment& segment = segment_of(edge);
+  RHIZOME_DCHECK(segment.lock.held());
   const Array now = array(segment, segment.growth.load(std::memory_order_relaxed));
   const bool crowded = uint64_t{segment.count + 1} * 10 > uint64_t{now.buckets} * kLoadMaxPer10;
   if (crowded || !put(now, edge, id)) {
@@ -83,6 +84,7 @@ bool EdgeTable::insert(uint64_t edge, RunId id) {
 
 void EdgeTable::replace(uint64_t edge, RunId id, RunId by) {
   Segment& segment = segment_of(edge);
+  RHIZOME_DCHECK(segment.lock.held());
   uint32_t bucket = 0;
   std::atomic<uint64_t>* const slot =
       find_entry(array(segment, segment.growth.load(std::memory_order_relaxed)), edge, id, bucket);
@@ -92,6 +94,7 @@ void EdgeTable::replace(uint64_t edge, RunId id, RunId by) {
 
 void EdgeTable::remove(uint64_t edge, RunId id) {
   Segment& segment = segment_of(edge);
+  RHIZOME_DCHECK(segment.lock.held());
   const Array now = array(segment, segment.growth.load(std::memory_order_relaxed));
   uint32_t bucket = 0;
   std::atomic<uint64_t>* const slot = find_entry(now, edge, id, bucket);

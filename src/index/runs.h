@@ -11,6 +11,7 @@
 
 #include "concurrency/epochs.h"
 #include "concurrency/spin.h"
+#include "contract/check.h"
 #include "index/arena.h"
 #include "index/edge_table.h"
 #include "index/hot_pins.h"
@@ -62,7 +63,10 @@ class Runs {
   RunWord pin(uint32_t slot, RunId id);
   void unpin(uint32_t slot, RunId id);
   void lock(Run& run);
-  void unlock(Run& run) { run.word.fetch_and(~uint64_t{RunWord::kLocked}, std::memory_order_release); }
+  void unlock(Run& run) {
+    [[maybe_unused]] const RunWord word(run.word.fetch_and(~uint64_t{RunWord::kLocked}, std::memory_order_release));
+    RHIZOME_DCHECK(word.has(RunWord::kLocked));
+  }
 
   uint64_t now() {
     return recency_ == Recency::kTicks ? coarse_now_ticks() : clock_.fetch_add(1, std::memory_order_relaxed) + 1;
