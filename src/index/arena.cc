@@ -72,20 +72,37 @@ RunId Arena::allocate(uint32_t slot, uint64_t units) {
       own.insert(own.end(), shared.end() - moved, shared.end());
       shared.resize(shared.size() - static_cast<size_t>(moved));
       if (own.empty()) carve(size_class, own);
+      if (own.empty()) id = take_larger(size_class);
     }
-    if (own.empty()) return 0;
-    id = own.back();
-    own.pop_back();
+    if (!own.empty()) {
+      id = own.back();
+      own.pop_back();
+    }
   } else {
     const MutexLock lock(mutex_);
     std::vector<RunId>& shared = free_[size_class];
     if (shared.empty()) carve(size_class, shared);
-    if (shared.empty()) return 0;
-    id = shared.back();
-    shared.pop_back();
+    if (shared.empty()) {
+      id = take_larger(size_class);
+    } else {
+      id = shared.back();
+      shared.pop_back();
+    }
   }
-  units_used_[slot].fetch_add(static_cast<int64_t>(class_units(size_class)), std::memory_order_relaxed);
+  if (id == 0) return 0;
+  units_used_[slot].fetch_add(static_cast<int64_t>(class_units(at(id).size_class)), std::memory_order_relaxed);
   return id;
+}
+
+// Memory that was carved keeps its class, so the arena may be full of free places of other classes.
+RunId Arena::take_larger(size_t size_class) {
+  for (size_t larger = size_class + 1; larger < kClasses; ++larger) {
+    if (free_[larger].empty()) continue;
+    const RunId id = free_[larger].back();
+    free_[larger].pop_back();
+    return id;
+  }
+  return 0;
 }
 
 void Arena::free(uint32_t slot, RunId id) {

@@ -1,7 +1,8 @@
 // The arena: one reserved stretch of memory for all runs of an index, in units of 64 bytes.
 //
 // Allocations come in size classes: up to 16 units exactly, above that eight classes for each doubling. What is freed
-// is used again for its class only, so a unit that was once a header never becomes payload.
+// is used again as a whole, for its class or, when nothing else is left, a smaller one: a unit that was once a header
+// never becomes payload.
 //
 // Thread-safety: may be called from any thread. `slot` is the caller's thread slot (Epochs::Section::slot()), whose
 // free lists nobody else uses meanwhile.
@@ -80,6 +81,8 @@ class Arena {
   static size_t class_of(uint64_t units);
   static uint64_t class_units(size_t size_class);
   Cache& cache(uint32_t slot);
+  // The smallest free place of a larger class; 0: none.
+  RunId take_larger(size_t size_class) REQUIRES(mutex_);
   // Makes headers of a class, appended to `out`; none when the arena is full.
   void carve(size_t size_class, std::vector<RunId>& out) REQUIRES(mutex_);
 

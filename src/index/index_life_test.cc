@@ -336,6 +336,27 @@ TEST_F(SmallIndex, WhatIsStoredIsInsertedWhenFull) {
     EXPECT_TRUE(index_.release(std::move(handle)));
 }
 
+// Long runs have taken it all and are gone: shorter ones, cuts and roots find room where they were.
+TEST_F(SmallIndex, WhatLongRunsLeaveIsRoomForShorterOnes) {
+  const Root a = open("a");
+  for (Token name = 1; name <= 100; ++name) {
+    const std::vector<Token> tokens = blocks_of(std::vector<Token>(9, name));
+    const std::vector<Location> locations(9, name);
+    std::vector<Location> canonical(9);
+    Handle handle;
+    Result<Inserted> inserted = index_.insert(a, handle, tokens, 0, locations, canonical);
+    if (!inserted) break;
+    EXPECT_TRUE(index_.release(std::move(inserted->handle)));
+  }
+  EXPECT_GT(drain(false).size(), 50u);
+  EXPECT_TRUE(index_.release(store(a, {1, 2, 3, 4, 5})));
+  EXPECT_TRUE(index_.release(store(a, {1, 2, 6})));
+  EXPECT_TRUE(index_.release(store(open("b"), {1, 2, 3})));
+  EXPECT_EQ(look(a, {1, 2, 3, 4, 5}).size(), 5u);
+  drain(false);
+  EXPECT_EQ(index_.usage().blocks, 0u);
+}
+
 // A run for which the whole arena is too small.
 TEST_F(SmallIndex, ARunThatCanNeverFit) {
   const Root a = open("a");

@@ -218,8 +218,13 @@ RunId Insertion<Policy>::make_run(const RunView& at, uint64_t edge, uint32_t cou
     wanted = again ? std::clamp(2 * at.capacity, kGrowthCapacityMin, kGrowthCapacityMax) : kGrowthCapacityMin;
     flags = RunWord::kGrowth;
   }
-  const uint32_t capacity = runs_.capacity_for(wanted);
-  const RunId id = runs_.arena().allocate(slot_, runs_.units_for(capacity));
+  uint32_t capacity = runs_.capacity_for(wanted);
+  RunId id = runs_.arena().allocate(slot_, runs_.units_for(capacity));
+  if (id == 0 && wanted > count) {
+    // No room to grow into; what is there may do.
+    capacity = runs_.capacity_for(count);
+    id = runs_.arena().allocate(slot_, runs_.units_for(capacity));
+  }
   if (id == 0) return 0;
   Run& run = runs_.at(id);
   run.start.store(depth_, std::memory_order_relaxed);
