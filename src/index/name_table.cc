@@ -9,6 +9,7 @@
 #endif
 
 #include "contract/check.h"
+#include "machine/random.h"
 
 namespace rhizome {
 namespace {
@@ -34,7 +35,8 @@ void touch_pages(std::span<std::byte> bytes) {
 }  // namespace
 
 NameTable::NameTable(uint64_t locations_max)
-    : names_mapping_(mapping_of(locations_max * sizeof(uint64_t))),
+    : key_(random_u64()),
+      names_mapping_(mapping_of(locations_max * sizeof(uint64_t))),
       names_(reinterpret_cast<uint64_t*>(names_mapping_.bytes().data()), locations_max) {
   RHIZOME_CHECK(locations_max < UINT32_MAX);
   resize(kBitsAtFirst);
@@ -68,14 +70,16 @@ uint32_t NameTable::slots_with(const Line& line, uint32_t tag) {
 #endif
 
 NameTable::Place NameTable::search(uint64_t name, uint32_t tag) const {
-  for (uint64_t at = home(tag);; at = next(at)) {
+  uint64_t at = home(tag);
+  for (uint64_t seen = 0; seen < lines_.size(); ++seen, at = next(at)) {
     const Line& line = lines_[at];
     for (uint32_t slots = slots_with(line, tag); slots != 0; slots &= slots - 1) {
       const uint32_t slot = static_cast<uint32_t>(std::countr_zero(slots));
       if (names_[line.locations[slot]] == name) return {at, slot};
     }
-    if (line.passed == 0) return {};
+    if (line.passed == 0) break;
   }
+  return {};
 }
 
 std::optional<Location> NameTable::find(uint64_t name) const {

@@ -1,9 +1,10 @@
 // Which location a name has, and which name a location has: an open-addressing table of lines of seven slots, and eight
 // bytes a location beside it. A location has one name, a name one location.
 //
-// A name's home is the line that the high bits of the mixed name say; a name that finds its home full lies in the next
-// line with room, and each line that it passed counts it, so that a search knows when to stop. A slot's tag says its
-// home, so a table that grows reads no names: it is one pass over the lines, in order.
+// A name's home is the line that the high bits of the mixed name say. A name that finds its home full lies in the next
+// line with room, and each line that it passed counts it, so that a search knows when to stop (at worst when it has
+// seen all lines). A slot's tag says its home, so a table that grows reads no names: it is one pass over the lines, in
+// order.
 //
 // Thread-safety: one thread at a time.
 #pragma once
@@ -58,9 +59,9 @@ class NameTable {
     uint32_t slot = kSlots;  // kSlots: none
   };
 
-  // Odd, so that it is never that of a free slot.
-  static uint32_t tag_of(uint64_t name) {
-    const uint64_t word = name * 0x9e3779b97f4a7c15ULL;
+  // Odd, so that it is never that of a free slot. With a key, since whoever makes names could make them meet.
+  uint32_t tag_of(uint64_t name) const {
+    const uint64_t word = (name ^ key_) * 0x9e3779b97f4a7c15ULL;
     return static_cast<uint32_t>(((word ^ (word >> 32)) * 0xd6e8feb86659fd93ULL) >> 32) | 1;
   }
   uint64_t home(uint32_t tag) const { return tag >> (32 - bits_); }
@@ -71,6 +72,7 @@ class NameTable {
   void add(uint32_t tag, Location location);
   void resize(uint32_t bits);
 
+  const uint64_t key_;
   Mapping names_mapping_;
   std::span<uint64_t> names_;
   Mapping lines_mapping_;

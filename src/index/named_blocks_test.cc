@@ -186,7 +186,8 @@ TEST(NamedBlocks, DoesWhatAMapDoes) {
   std::mt19937_64 random(seed);
   Mirror mirror;
   std::map<Hashes, Location> model;
-  std::vector<Hashes> known;
+  uint64_t tombstones = 0;
+  int sweeps = 0;
   for (int step = 0; step < 40'000; ++step) {
     Hashes sequence;
     for (uint64_t left = 1 + random() % 12; left > 0; --left)
@@ -211,12 +212,23 @@ TEST(NamedBlocks, DoesWhatAMapDoes) {
       }
     }
     if (!stores) {
-      // Any of them, whatever is stored behind it.
+      // Any prefix, whatever is stored behind it, and some that are stored.
       sequence.resize(1 + random() % sequence.size());
       ASSERT_EQ(mirror.remove(sequence), model.erase(sequence) == 1);
+      for (int more = 0; more < 12; ++more) {
+        const auto stored = model.lower_bound(sequence);
+        if (stored == model.end()) break;
+        const Hashes known = stored->first;
+        ASSERT_TRUE(mirror.remove(known));
+        model.erase(stored);
+      }
     }
+    const uint64_t kept = mirror.blocks.usage().tombstones;
+    sweeps += kept + 500 < tombstones ? 1 : 0;
+    tombstones = kept;
     ASSERT_EQ(mirror.blocks.usage().blocks, model.size());
   }
+  EXPECT_GT(sweeps, 3);
 }
 
 // Readers beside the writer: what they find was stored under that very location, as long as they hold it.
