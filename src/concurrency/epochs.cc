@@ -31,6 +31,7 @@ Epochs::Epochs(Fence fence) : asymmetric_(fence == Fence::kBestOffered && regist
 
 void Epochs::full_fence() {
   fence_word_.exchange(1, std::memory_order_seq_cst);
+  store_load_fence();
   if (!asymmetric_) return;
   long failed = ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
   // A process that was forked off another one may have to say again that it wants it.

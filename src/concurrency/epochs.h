@@ -12,7 +12,7 @@
 // membarrier(2) makes every running thread execute one. Where the kernel refuses, readers execute their own.
 //
 // Thread-safety: everything here may be called from any thread. A thread has at most one section of an Epochs open,
-// and does not wait for others inside.
+// and does not wait for others inside. Sections that other threads have open at a fork() stay open in the child.
 #pragma once
 
 #include <array>
@@ -65,6 +65,7 @@ class Epochs {
       std::atomic_signal_fence(std::memory_order_seq_cst);
     } else {
       fence_word_.exchange(1, std::memory_order_seq_cst);
+      store_load_fence();
     }
   }
   void heavy_fence() { full_fence(); }
@@ -86,7 +87,14 @@ class Epochs {
       // Sequentially consistent, with the exchange in full_fence(): either the writer sees this section, or the
       // section sees what the writer did before.
       slots_[slot].began.exchange(now, std::memory_order_seq_cst);
+      store_load_fence();
     }
+  }
+  // An exchange is one on x86; elsewhere later loads may pass its store.
+  static void store_load_fence() {
+#if !defined(__x86_64__)
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
   }
   void full_fence();
 

@@ -672,8 +672,9 @@ void BasicIndex<Policy>::prefault(uint64_t bytes) {
 
 template <class Policy>
 uint64_t BasicIndex<Policy>::block_bytes_max(uint32_t block_tokens) {
-  const uint64_t payload = Policy::payload_bytes(block_tokens);
-  const uint64_t units = 1 + (Runs::payload_offset(1) + payload + kUnitBytes - 1) / kUnitBytes;
+  constexpr uint64_t blocks = Runs::kGrowthCapacityMin;
+  const uint64_t bytes = Runs::payload_offset(blocks) + blocks * Policy::payload_bytes(block_tokens);
+  const uint64_t units = 1 + (bytes + kUnitBytes - 1) / kUnitBytes;
   // Two places of the edge table, which is half full after it grew; the header's bit and the candidate's number.
   constexpr uint64_t edges = 2 * 2 * 64 / 7 + 8;
   return Arena::rounded(units) * kUnitBytes + kUnitBytes + edges;

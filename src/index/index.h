@@ -128,7 +128,8 @@ class BasicIndex {
   // Spends the memory of so many bytes of runs now instead of at first use.
   void prefault(uint64_t bytes);
 
-  // An upper bound of the memory that one block takes here, at worst: a run for each block, each of them split once.
+  // An upper bound of the memory that one block takes here when it is stored: a run of its own with room to grow, cut
+  // off from another one. (What is evicted from a run leaves its memory when the run goes.)
   static uint64_t block_bytes_max(uint32_t block_tokens);
 
  private:

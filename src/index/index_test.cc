@@ -367,15 +367,15 @@ TEST_F(IndexTest, ATextThatOneHolderExtendsTakesFewRuns) {
     ASSERT_TRUE(inserted);
     handle = std::move(inserted->handle);
   }
-  EXPECT_LE(index_.usage().runs, 6u);
+  EXPECT_LE(index_.usage().runs, 8u);
   EXPECT_EQ(index_.pins(a).blocks, 101u);
   EXPECT_TRUE(index_.release(std::move(handle)));
   EXPECT_EQ(hit(a, tokens), 101u);
 }
 
 TEST_F(IndexTest, DescriptionOfABlockIsSmall) {
-  EXPECT_LE(Index::block_bytes_max(16), 448u);
-  EXPECT_LE(Index::block_bytes_max(256), 2400u);
+  EXPECT_LE(Index::block_bytes_max(16), 512u);
+  EXPECT_LE(Index::block_bytes_max(256), 4800u);
 }
 
 }  // namespace

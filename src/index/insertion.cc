@@ -12,7 +12,7 @@ namespace {
 constexpr int kStepsMax = 1 << 16;
 // Runs that grow by a block or two at a time get room for more, twice as much each time.
 constexpr uint32_t kGrowthBlocksMax = 2;
-constexpr uint32_t kGrowthCapacityMin = 16;
+constexpr uint32_t kGrowthCapacityMin = Runs::kGrowthCapacityMin;
 constexpr uint32_t kGrowthCapacityMax = 256;
 
 }  // namespace

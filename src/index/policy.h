@@ -16,6 +16,7 @@
 #include "block/token.h"
 #include "index/index_types.h"
 #include "index/kernels.h"
+#include "machine/random.h"
 
 namespace rhizome {
 
@@ -82,12 +83,14 @@ class PrehashedPolicy {
   static constexpr bool kStoresElements = false;
 
   explicit PrehashedPolicy(const IndexOptions& options)
-      : kernels_(options.kernels != nullptr ? *options.kernels : fastest_kernels(options.block_tokens)) {}
+      : kernels_(options.kernels != nullptr ? *options.kernels : fastest_kernels(options.block_tokens)),
+        secret_(random_u64()) {}
 
   static uint64_t payload_bytes(uint32_t) { return sizeof(uint64_t); }
 
   uint32_t block_elements() const { return 1; }
-  uint64_t word(const uint64_t* block) const { return *block; }
+  // With a secret, so that nobody can choose hashes whose edges crowd one bucket.
+  uint64_t word(const uint64_t* block) const { return (*block ^ secret_) * 0xff51afd7ed558ccdu; }
   uint32_t match(const std::byte* stored, const uint64_t* prompt, uint32_t blocks) const {
     return kernels_.match_words(reinterpret_cast<const uint64_t*>(stored), prompt, blocks);
   }
@@ -97,11 +100,12 @@ class PrehashedPolicy {
   uint64_t stored_word(const std::byte* block) const {
     uint64_t hash = 0;
     std::memcpy(&hash, block, sizeof hash);
-    return hash;
+    return word(&hash);
   }
 
  private:
   const Kernels kernels_;
+  const uint64_t secret_;
 };
 
 }  // namespace rhizome

@@ -24,6 +24,9 @@ namespace rhizome {
 
 class Runs {
  public:
+  // Runs that are made for a block or two at a time have room for so many at least: what a block takes at worst.
+  static constexpr uint32_t kGrowthCapacityMin = 4;
+
   Runs(uint64_t memory_bytes, uint64_t payload_bytes, Recency recency);
 
   Epochs& epochs() { return epochs_; }
