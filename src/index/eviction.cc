@@ -31,7 +31,22 @@ size_t Eviction::evict(std::span<Location> out) {
     }
   }
   collect(false);
+  prefetch_oldest();
   return got;
+}
+
+// What is evicted next was not used for long and is in no cache: it can be by the time that it is asked for.
+void Eviction::prefetch_oldest() const {
+  constexpr uint32_t kLines = 5;
+  if (buckets_.empty()) return;
+  const std::vector<RunId>& oldest = buckets_.begin()->second;
+  for (size_t ahead = 1; ahead <= 2 && ahead <= oldest.size(); ++ahead) {
+    const RunId id = oldest[oldest.size() - ahead];
+    // The header of the one after next; of the next one, whose header has come meanwhile, what it leads to.
+    if (ahead == 1) runs_.edges().prefetch(runs_.at(id).edge.load(std::memory_order_relaxed));
+    for (uint32_t line = 0; line < (ahead == 1 ? kLines : 1); ++line)
+      __builtin_prefetch(&runs_.at(id) + line, 1);
+  }
 }
 
 size_t Eviction::evict_if(std::span<Location> out, const MayLeave& may_leave) {
@@ -135,7 +150,7 @@ void Eviction::bury_removed() {
 void Eviction::cool_hot_runs(bool all) {
   if (!runs_.hot().any()) return;
   std::vector<RunId> idle;
-  runs_.hot().cool(all, idle);
+  runs_.hot().cool(all, static_cast<uint32_t>(runs_.last_now()), idle);
   for (const RunId id : idle)
     runs_.enqueue(kThreadSlotShared, id);
   drain();

@@ -62,6 +62,7 @@ class Eviction {
   void drain();
   void file(RunId id);
   bool pop_oldest(RunId& id, uint64_t& tick);
+  void prefetch_oldest() const;
   bool find_more();
   void cool_hot_runs(bool all);
   bool find_removed();

@@ -38,7 +38,7 @@ int64_t HotPins::sum(size_t place) const {
   return pins;
 }
 
-void HotPins::cool(bool all, std::vector<RunId>& idle) {
+void HotPins::cool(bool all, uint32_t tick, std::vector<RunId>& idle) {
   if (!any()) return;
   const MutexLock lock(mutex_);
   for (size_t i = 0; i < kPlaces; ++i) {
@@ -46,7 +46,8 @@ void HotPins::cool(bool all, std::vector<RunId>& idle) {
     if (place.state == State::kHot) {
       const RunWord word(place.run->word.load(std::memory_order_relaxed));
       const int64_t pins = int64_t{word.pins()} - kBias + sum(i);
-      if (all ? pins > 0 : pins >= kPromoteAt / 4) continue;
+      const auto idle_ticks = static_cast<int32_t>(tick - place.run->touch.load(std::memory_order_relaxed));
+      if (all ? pins > 0 : pins >= kPromoteAt / 4 || idle_ticks < kCoolAfterTicks) continue;
       place.run->word.fetch_and(~uint64_t{RunWord::kHot}, std::memory_order_acq_rel);
       place.state = State::kCooling;
       place.cooling_since = epochs_.current();

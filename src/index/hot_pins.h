@@ -42,9 +42,9 @@ class HotPins {
   void try_promote(RunId id, Run& run);
 
   bool any() const { return used_.load(std::memory_order_relaxed) != 0; }
-  // Starts to cool what few use now; `all`: whatever nobody uses. Ends the cooling of what is past its epoch and
-  // appends those runs that have no pin left to `idle`.
-  void cool(bool all, std::vector<RunId>& idle);
+  // Starts to cool what few pin and nobody has used for a while before `tick`; `all`: whatever nobody pins. Ends the
+  // cooling of what is past its epoch and appends those runs that have no pin left to `idle`.
+  void cool(bool all, uint32_t tick, std::vector<RunId>& idle);
   // Whether a removed run waits for nothing but to be cooled.
   bool any_removed_idle();
   // Pins of a hot or cooling run that its word does not show.
@@ -52,6 +52,7 @@ class HotPins {
 
  private:
   static constexpr size_t kPlaces = 256;
+  static constexpr int32_t kCoolAfterTicks = 64;
   enum class State : uint8_t { kUnused, kHot, kCooling };
   struct Place {
     State state = State::kUnused;

@@ -22,7 +22,7 @@ constexpr uint32_t kBlock = 4;
 // One thread is held at a named point of the index while another one passes it.
 class IndexRace : public testing::Test {
  protected:
-  IndexRace() : index_({.block_tokens = kBlock}) {
+  IndexRace() : index_({.block_tokens = kBlock, .memory_bytes = 4 << 20}) {
     const char name = 'a';
     root_ = *index_.open(std::as_bytes(std::span(&name, 1)));
   }

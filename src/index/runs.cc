@@ -75,9 +75,13 @@ RunWord Runs::pin(uint32_t slot, RunId id) {
     hot_.add(slot, run.hot_slot.load(std::memory_order_relaxed), 1);
     return word;
   }
+  const RunWord seen = word;
   // Acquire: pairs with the releases that changed the run before. Release: see unpin().
   word = RunWord(run.word.fetch_add(RunWord::kOnePin, std::memory_order_acq_rel));
-  if (word.pins() >= HotPins::kPromoteAt && word.pins() < HotPins::kBias / 2) hot_.try_promote(id, run);
+  if (word.pins() >= HotPins::kBias / 2) return word;
+  // Many pins, or few that get into each other's way: the word has changed since it was read a moment ago.
+  const bool contended = word.bits() != seen.bits() && ++slots_[slot].contended % kContendedPerPromotion == 0;
+  if (contended || word.pins() >= HotPins::kPromoteAt) hot_.try_promote(id, run);
   return word;
 }
 

@@ -105,11 +105,14 @@ class Runs {
 
  private:
   static constexpr int kReadTriesMax = 128;
+  // Two threads on one prompt meet in one of some twenty look-ups.
+  static constexpr uint32_t kContendedPerPromotion = 16;
 
   struct alignas(64) Slot {
     SpinLock lock;
     std::deque<RunId> candidates;  // under the lock
     std::atomic<bool> any{false};
+    uint32_t contended = 0;  // the slot's own thread's
     std::atomic<int64_t> blocks{0};
     std::atomic<int64_t> runs{0};
   };
