@@ -8,8 +8,8 @@ template <class Element>
 Result<uint64_t> InFlight<Element>::announce(Root root, std::span<const Element> elements, uint32_t first_block,
                                              uint64_t owner, uint64_t deadline_ns) {
   MutexLock lock(mutex_);
-  sweep();
-  if (find(root, elements, first_block) != nullptr) return fail(Code::kAlreadyExists, "somebody computes it already");
+  if (find(root, elements, first_block, clock_.monotonic_ns()) != nullptr)
+    return fail(Code::kAlreadyExists, "somebody computes it already");
   if (claims_.size() >= kClaimsMax) return fail(Code::kResourceExhausted, "too much is in flight");
   claims_.push_back({++last_id_, root, {elements.begin(), elements.end()}, first_block, owner, deadline_ns});
   count_.store(claims_.size(), std::memory_order_relaxed);
@@ -37,20 +37,14 @@ template <class Element>
 bool InFlight<Element>::covers(Root root, std::span<const Element> elements, uint32_t block) {
   if (!any()) return false;
   MutexLock lock(mutex_);
-  return find(root, elements, block) != nullptr;
-}
-
-template <class Element>
-void InFlight<Element>::sweep() {
-  const uint64_t now = clock_.monotonic_ns();
-  claims_.remove_if([&](const Claimed& claimed) { return claimed.deadline_ns <= now; });
-  count_.store(claims_.size(), std::memory_order_relaxed);
+  return find(root, elements, block, clock_.monotonic_ns()) != nullptr;
 }
 
 template <class Element>
 const typename InFlight<Element>::Claimed* InFlight<Element>::find(Root root, std::span<const Element> elements,
-                                                                   uint32_t block) {
-  sweep();
+                                                                   uint32_t block, uint64_t now_ns) {
+  claims_.remove_if([&](const Claimed& claimed) { return claimed.deadline_ns <= now_ns; });
+  count_.store(claims_.size(), std::memory_order_relaxed);
   const size_t length = (size_t{block} + 1) * block_elements_;
   if (elements.size() < length) return nullptr;
   for (const Claimed& claimed : claims_) {

@@ -15,6 +15,7 @@
 // time and must not outlive its InFlight.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <list>
@@ -87,18 +88,17 @@ class InFlight {
     MutexLock lock(mutex_);
     for (;;) {
       if (stored() > blocks) return WaitEnd::kMoreBlocks;
-      const Claimed* const claim = find(root, elements, blocks);
-      if (claim == nullptr) return WaitEnd::kNobody;
       const uint64_t now = clock_.monotonic_ns();
+      const Claimed* const claim = find(root, elements, blocks, now);
+      if (claim == nullptr) return WaitEnd::kNobody;
       if (now >= give_up_ns) return WaitEnd::kTimeOut;
       RHIZOME_RACE_POINT("index.wait.before_sleep");
       const uint64_t until = std::min({claim->deadline_ns - now, give_up_ns - now, kSleepNsMax});
       changed_.wait_for(mutex_, until);
     }
   }
-  // Forgets what is past its deadline on the way.
-  const Claimed* find(Root root, std::span<const Element> elements, uint32_t block) REQUIRES(mutex_);
-  void sweep() REQUIRES(mutex_);
+  // Forgets what is past its deadline at `now_ns` on the way.
+  const Claimed* find(Root root, std::span<const Element> elements, uint32_t block, uint64_t now_ns) REQUIRES(mutex_);
 
   const uint32_t block_elements_;
   Clock& clock_;

@@ -62,7 +62,8 @@ class BasicIndex {
   // How many blocks lookup() would find. Takes no pin and counts as no use.
   uint32_t peek(Root root, std::span<const Element> elements) const;
   // Goes on from a handle: `rest` begins where its blocks end, and so does `out`. The handle is taken; the match's pins
-  // all blocks, its own and those found now. Costs what the rest costs, however long the prefix is.
+  // all blocks, its own (also such as were removed meanwhile) and those found now. Costs what the rest costs, however
+  // long the prefix is.
   Match resume(Root root, Handle& handle, std::span<const Element> rest, std::span<Location> out);
 
   // Why a look-up of `elements` that gave `match` stopped. Some hundred nanoseconds; look-ups do not pay for it.

@@ -123,7 +123,8 @@ enum class Recency : uint8_t { kTicks, kExact };
 struct IndexOptions {
   uint32_t block_tokens = 16;  // 1 to 256
   uint32_t roots_max = 4096;
-  // Never more than this is used for runs: then insert() says kResourceExhausted. Taken as it is needed.
+  // Never more than this is used for runs: then insert() says kResourceExhausted. Taken as it is needed; less where the
+  // process has not so much address space.
   uint64_t memory_bytes = 1ull << 30;
   Recency recency = Recency::kTicks;
   // For tests and benches: other than the fastest ones of this processor.

@@ -158,8 +158,9 @@ typename Insertion<Policy>::Step Insertion<Policy>::attach(const RunView& at) {
   uint32_t equal = 0;
   const auto find = [&] { return tree_.find_child(at.id, depth_, request_.prompt, edge, child, equal); };
   // Where the caller's own pin ends he has just found nothing more; elsewhere, look before memory is spent.
-  if (at.id != request_.held && find()) return descend(child, equal);
-  if (depth_ < request_.first_block) return find() ? descend(child, equal) : Step::kFull;
+  const bool must_be_there = depth_ < request_.first_block;
+  if ((at.id != request_.held || must_be_there) && find()) return descend(child, equal);
+  if (must_be_there) return Step::kFull;
   const RunId made = make_run(at, edge, count);
   if (made == 0) return find() ? descend(child, equal) : Step::kFull;
   Run& run = runs_.at(made);

@@ -92,12 +92,12 @@ uint32_t RunTree<Policy>::match_ahead(const RunView& run, uint32_t depth, const 
   return equal + match(run, depth + equal, prompt, length - equal);
 }
 
-// `edge` is the one that leads on from `parent`, or 0 when it is not worked out yet; then that of the child found.
+// `edge_on` is the one that leads on from `parent`, or 0 when it is not worked out yet; then that of the child found.
 template <class Policy>
 bool RunTree<Policy>::step(RunId parent, uint32_t depth, const Prompt<Element>& prompt, uint64_t& edge_on,
                            RunView& child, uint32_t& equal) const {
   if (edge_on == 0) {
-    const RunId hint = runs_.at(parent).hint.load(std::memory_order_acquire);  // pairs with Insertion::link()
+    const RunId hint = runs_.at(parent).hint.load(std::memory_order_acquire);  // pairs with Insertion::attach()
     if (hint != 0 && runs_.read_child(hint, parent, depth, child)) {
       equal = match(child, depth, prompt, std::min(child.length(), prompt.end - depth));
       if (equal > 0) return true;

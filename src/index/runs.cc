@@ -7,7 +7,20 @@
 namespace rhizome {
 
 Runs::Runs(uint64_t memory_bytes, uint64_t payload_bytes, Recency recency)
-    : payload_bytes_(payload_bytes), recency_(recency), arena_(memory_bytes), edges_(arena_), hot_(epochs_) {}
+    : payload_bytes_(payload_bytes),
+      recency_(recency),
+      arena_(reservable(memory_bytes)),
+      edges_(arena_),
+      hot_(epochs_) {}
+
+uint64_t Runs::reservable(uint64_t memory_bytes) {
+  // Arena and edge table together reserve less than this many times as much.
+  constexpr uint64_t kTimes = 3;
+  constexpr uint64_t kLeast = 1 << 20;
+  while (memory_bytes > kLeast && !Mapping::anonymous(kTimes * memory_bytes))
+    memory_bytes /= 2;
+  return memory_bytes;
+}
 
 uint32_t Runs::capacity_for(uint32_t blocks) const {
   const uint64_t bytes = (Arena::rounded(units_for(blocks)) - 1) * kUnitBytes;
@@ -60,9 +73,11 @@ bool Runs::read_child(RunId id, RunId parent, uint32_t depth, RunView& out) cons
 }
 
 bool Runs::read_above(RunId id, uint32_t depth, RunView& out) const {
-  for (;;) {
+  for (uint32_t before = UINT32_MAX;; before = out.start) {
     if (!read(id, out)) return false;
     if (out.start < depth || out.word.has(RunWord::kRoot)) return true;
+    // A parent begins before its child: what says otherwise would lead in circles.
+    if (out.start >= before) return false;
     id = out.parent;
   }
 }

@@ -104,6 +104,9 @@ class Runs {
   int64_t runs_count() const;
 
  private:
+  // As much of it as there is address space for: a process may have little, or have to account for all of it.
+  static uint64_t reservable(uint64_t memory_bytes);
+
   static constexpr int kReadTriesMax = 128;
   // Two threads on one prompt meet in one of some twenty look-ups.
   static constexpr uint32_t kContendedPerPromotion = 16;

@@ -16,6 +16,7 @@ constexpr uint64_t kBytesForAKeyspaceSlot = 64 << 10;
 constexpr uint32_t kKeyspacesMin = 16;
 // Each slot pays for its description in the index; what the index reserves is only address space.
 constexpr uint64_t kIndexBytesMin = 1 << 20;
+constexpr size_t kEvictionsPerBlock = 16;
 // Beside its encoding, kept once, and its record: a tree without blocks and its places in the tables.
 constexpr uint64_t kKeyspaceOverheadBytes = 512;
 
@@ -48,7 +49,8 @@ Store::Store(const StoreOptions& options, std::unique_ptr<Slab> slab, Counters& 
       slab_(std::move(slab)),
       index_({.block_tokens = options.block_tokens,
               .roots_max = options.keyspaces_max,
-              .memory_bytes = std::max(options.memory_bytes, kIndexBytesMin)}),
+              .memory_bytes = options.index_bytes_max != 0 ? options.index_bytes_max
+                                                           : std::max(options.memory_bytes, kIndexBytesMin)}),
       opened_(std::make_unique<std::atomic<Opened*>[]>(options.keyspaces_max + 1)) {
   counters_.set(Counter::kMemoryCapacity, options_.memory_bytes);
   publish_used();
@@ -211,8 +213,16 @@ size_t Store::commit(BlockDraft draft) {
   // Counted before they can be found, and so before anybody can evict them: the gauge stays above zero.
   counters_.add(Counter::kBlocksStored, locations.size());
   const uint32_t pinned_before = draft.prefix_.blocks();
-  Result<Inserted> inserted =
-      index_.insert(draft.root_, draft.prefix_, draft.tokens_, draft.first_block_, locations, canonical);
+  const auto publish = [&] {
+    return index_.insert(draft.root_, draft.prefix_, draft.tokens_, draft.first_block_, locations, canonical);
+  };
+  Result<Inserted> inserted = publish();
+  // What the index uses is paid for with the slots, but it may be full before they are: cut up, or given less address
+  // space than memory.
+  for (size_t evictions = kEvictionsPerBlock * locations.size();
+       !inserted && inserted.error().code == Code::kResourceExhausted && evictions > 0 && evict_one(); --evictions) {
+    inserted = publish();
+  }
   size_t visible = 0;
   if (inserted) {
     visible = locations.size() - inserted->stored_before;

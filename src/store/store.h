@@ -30,6 +30,7 @@ struct StoreOptions {
   uint64_t memory_bytes = 0;  // hard budget of slots and of what describes them
   uint32_t block_tokens = 16;
   uint32_t keyspaces_max = 4096;  // fewer when the budget is small
+  uint64_t index_bytes_max = 0;   // for tests: what the index may use at most; 0: what the budget pays for
 };
 
 // What a look-up found.

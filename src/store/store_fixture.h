@@ -56,8 +56,9 @@ class StoreTestAccess {
 class StoreUser {
  public:
   explicit StoreUser(uint64_t memory_bytes, uint32_t block_tokens = 16)
-      : counters(Counters::local()),
-        store(std::move(*Store::create({.memory_bytes = memory_bytes, .block_tokens = block_tokens}, *counters))) {}
+      : StoreUser(StoreOptions{.memory_bytes = memory_bytes, .block_tokens = block_tokens}) {}
+  explicit StoreUser(const StoreOptions& options)
+      : counters(Counters::local()), store(std::move(*Store::create(options, *counters))) {}
 
   Root open(const Keyspace& keyspace, uint64_t payload_bytes = 3000) {
     const Result<Root> root = store->open(keyspace, payload_bytes);

@@ -1,9 +1,12 @@
 #include "store/store.h"
 
 #include <cstring>
+#include <string>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include "machine/files.h"
 #include "store/store_fixture.h"
 
 namespace rhizome {
@@ -274,6 +277,37 @@ TEST(Store, EvictionShortensFromTheEnd) {
 
 // What is freed and used again shows nothing of its earlier owner: two runs that differ only in what
 // was there before leave the same bytes.
+// E4: the index is full long before the slots are. Then blocks leave as if the slots were.
+TEST(Store, AFullIndexMakesRoomToo) {
+  StoreUser user({.memory_bytes = 16 * kMiB, .index_bytes_max = 64 << 10});
+  const Root a = user.open(keyspace_named("a"));
+  for (Token name = 1; name <= 2000; ++name)
+    ASSERT_EQ(user.put(a, blocks_of({name})), 1u) << name;
+  EXPECT_EQ(user.get(a, blocks_of({2000})), 1u);
+  EXPECT_GT(user.count(Counter::kEvictions), 1000u);
+  EXPECT_LT(user.store->slab_usage().stored_bytes, 8 * kMiB);
+  user.expect_at_rest();
+  user.expect_drains();
+}
+
+// What is reserved for a large budget is more than some processes may map: that costs room, not the process.
+TEST(Store, LittleAddressSpaceIsEnough) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const Result<std::string> pages = read_text_file("/proc/self/statm", 4096);
+  ASSERT_TRUE(pages);
+  rlimit little = before;
+  little.rlim_cur = std::stoull(*pages) * 4096 + 256 * kMiB;
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &little), 0);
+  {
+    StoreUser user(uint64_t{8} << 30);
+    const Root a = user.open(keyspace_named("a"));
+    EXPECT_EQ(user.put(a, blocks_of({1, 2, 3})), 3u);
+    EXPECT_EQ(user.get(a, blocks_of({1, 2, 3})), 3u);
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+}
+
 TEST(Store, ReusedSlotsHoldNothingOfTheirEarlierOwner) {
   std::vector<std::byte> seen[2];
   for (const int run : {0, 1}) {
