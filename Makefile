@@ -1,7 +1,7 @@
 # What a person types; everything else is CMake's (cmake --list-presets) and the scripts' in tools/.
 #   make demo       install what is needed, build, show what the cache does
 #   make test       everything that has to hold, the way CI runs it
-#   make bench-peers  the prefix index beside other projects' own, which are fetched and built (needs cargo)
+#   make bench-peers  the prefix index beside other projects' own, which are fetched and built (needs cargo; 3 GB)
 #   make setup | build | bench | format | tidy | install PREFIX=/usr/local
 
 PREFIX ?= /usr/local
