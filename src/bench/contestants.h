@@ -1,6 +1,7 @@
 // Who is measured: `bench index` runs every case with each of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "bench/contestant.h"
@@ -12,6 +13,7 @@ namespace rhizome::bench {
 
 template <Contestant... Members>
 struct ContestantList {
+  static constexpr size_t kCount = sizeof...(Members);
   // Calls visit.operator()<Member>() for each, in order.
   template <class Visit>
   static void for_each(Visit&& visit) {

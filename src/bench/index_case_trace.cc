@@ -17,7 +17,7 @@ using Seats = std::vector<std::unique_ptr<TraceSeat>>;
 
 constexpr uint64_t kCapacityTokens = 48'000'000;
 constexpr size_t kQuickRequests = 400;
-constexpr size_t kSlice = 256;  // requests of one contestant, then as many of the next
+constexpr size_t kSlice = 512;  // requests between two steps of the progress bar
 
 struct Plan {
   const Trace& trace;
@@ -25,7 +25,8 @@ struct Plan {
   uint64_t capacity_tokens;
 };
 
-// Plays the trace once with each contestant, slice by slice.
+// Plays the whole trace with each contestant in turn: one that is fast would otherwise spend most of its time fetching
+// back what the slow ones have driven out of the processor's caches. Drift evens out over the passes.
 template <uint32_t kBlock>
 Status play(IndexStage& stage, const Plan& plan, uint32_t threads, Comparison& speed, Comparison& latency) {
   const TraceShape shape{.capacity_tokens = plan.capacity_tokens, .threads = threads};
@@ -33,13 +34,11 @@ Status play(IndexStage& stage, const Plan& plan, uint32_t threads, Comparison& s
   Contestants<kBlock>::for_each([&]<Contestant C>() {
     seats.push_back(std::make_unique<TraceSeatOf<C>>(shape, plan.trace, plan.requests, stage.tokens));
   });
-  for (size_t begin = 0; begin < plan.requests; begin += kSlice) {
-    for (const auto& seat : seats) {
-      if (const Status played = seat->play(begin, std::min(begin + kSlice, plan.requests)); !played) return played;
-    }
-    stage.progress.step();
-  }
   for (const auto& seat : seats) {
+    for (size_t begin = 0; begin < plan.requests; begin += kSlice) {
+      if (const Status played = seat->play(begin, std::min(begin + kSlice, plan.requests)); !played) return played;
+      stage.progress.step();
+    }
     const TraceTotals totals = seat->finish();
     speed.add(seat->name(), totals.block_operations() * 1e3 / totals.ns);
     latency.add(seat->name(), totals.ns / static_cast<double>(totals.requests));
@@ -59,7 +58,7 @@ Status run_block(IndexStage& stage, const Plan& plan) {
     const bool is_promised = threads == 1;
     const std::string suffix = figure_suffix(threads, kBlock);
     const uint32_t passes = is_promised && kBlock == 16 && !stage.quick ? 3 : 1;
-    const size_t slices = (plan.requests + kSlice - 1) / kSlice;
+    const size_t slices = (plan.requests + kSlice - 1) / kSlice * Contestants<kBlock>::kCount;
     stage.progress.begin("trace, blocks of " + std::to_string(kBlock) + " tokens, threads: " + std::to_string(threads),
                          static_cast<uint32_t>(passes * slices));
     Comparison speed("trace", is_promised ? suffix.substr(std::string("_1t").size()) : suffix,
