@@ -202,13 +202,15 @@ size_t Eviction::take_from(RunId id, uint64_t tick, std::span<Location> out, con
     put_back(id, removed, tick);
     return 0;
   }
-  const Location* const locations = runs_.locations(view, view.start);
-  const uint32_t most = static_cast<uint32_t>(std::min<size_t>(view.length(), out.size()));
+  const std::span<const Location> stored(runs_.locations(view, view.start), view.length());
+  const size_t most = std::min(stored.size(), out.size());
   uint32_t count = 0;
-  for (; count < most; ++count) {
-    const Location location = locations[view.length() - 1 - count];
-    if (may_leave != nullptr && !(*may_leave)(location)) break;
-    out[count] = location;
+  if (may_leave == nullptr) {
+    count = static_cast<uint32_t>(most);
+    std::reverse_copy(stored.end() - static_cast<std::ptrdiff_t>(most), stored.end(), out.begin());
+  } else {
+    for (; count < most && (*may_leave)(stored[stored.size() - 1 - count]); ++count)
+      out[count] = stored[stored.size() - 1 - count];
   }
   if (count == 0) {
     put_back(id, removed, tick);
