@@ -30,7 +30,7 @@ demo: build
 bench: build
 	@$(RHIZOME) bench agents
 
-# ROUNDS=5 for more of them, PEERS_FLAGS=--json for the last line only.
+# ROUNDS=5 for more of them, PEERS_FLAGS=--json for the last line only, PEERS_FLAGS=--without-sglang for less to fetch.
 bench-peers: build
 	@bench/peers/run.py --rounds $(or $(ROUNDS),3) $(PEERS_FLAGS)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the index beside other projects' prefix indexes, on the same trace, in the same run. See README.md.
 
-Usage: bench/peers/run.py [--rounds N] [--json], after a build; `make bench-peers` does both.
+Usage: bench/peers/run.py [--rounds N] [--without-sglang] [--json], after a build; `make bench-peers` does both.
 
 Gets the adapters in dynamo/ and sglang/ ready, which fetches the peers' packages the first time (builds.py). Then, in
 each round, runs our side (`rhizome bench index prehashed`) and each peer, one after the other. Prints a table, and one
@@ -25,9 +25,11 @@ RHIZOME = ROOT / 'build' / 'release' / 'bin' / 'rhizome'
 ADAPTERS = {'dynamo': ('crtc', 'radix', 'positional'), 'sglang': ('rust', 'python')}
 
 
-def ready_adapters():
+def ready_adapters(options):
     """The adapters' commands, and why one is missing."""
     commands, not_run = {'dynamo': builds.dynamo()}, {}
+    if options.without_sglang:
+        return commands, {'sglang': '--without-sglang'}
     try:
         commands['sglang'] = builds.sglang()
     except Failed as error:
@@ -74,7 +76,7 @@ def run_round(rounds, slot, commands, label):
 def measure(options):
     if not RHIZOME.exists():
         raise Failed(f'{RHIZOME.relative_to(ROOT)} is missing: `make bench-peers` builds it')
-    (commands, not_run), slot, rounds = ready_adapters(), real_time_slot(), report.Rounds()
+    (commands, not_run), slot, rounds = ready_adapters(options), real_time_slot(), report.Rounds()
     if not slot:
         say('no real-time slot is allowed here: on a busy machine all speeds come out too low')
     # All on one core, so that a peer which stores in a thread of its own finds in its cache what that thread wrote.
@@ -105,6 +107,7 @@ def main():
     parser = argparse.ArgumentParser(
         prog='bench/peers/run.py', description='Measures the index beside other projects\' prefix indexes.')
     parser.add_argument('--rounds', type=positive, default=3, metavar='N', help='interleaved rounds; medians (3)')
+    parser.add_argument('--without-sglang', action='store_true', help='do without its 3 GB of packages')
     parser.add_argument('--json', action='store_true', help='only the line of JSON')
     try:
         measure(parser.parse_args())
