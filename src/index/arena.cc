@@ -12,6 +12,8 @@ constexpr uint64_t kExactUnitsMax = 16;
 constexpr uint64_t kUnitsMax = UINT32_MAX;
 constexpr uint64_t kCarvedTogetherUnitsMax = 64;
 constexpr uint64_t kCarvedTogether = 16;
+// Of the arena, that one thread's free places of one class may take.
+constexpr uint64_t kCachedShare = 1 << 13;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kPrefaultedTogether = 2 << 20;
 
@@ -59,38 +61,66 @@ Arena::Cache& Arena::cache(uint32_t slot) {
   return *own;
 }
 
+size_t Arena::class_within(uint64_t units) {
+  const size_t size_class = class_of(units);
+  return class_units(size_class) > units ? size_class - 1 : size_class;
+}
+
+size_t Arena::cached_max(size_t size_class) const {
+  return std::min<uint64_t>(kCacheMax, units_ / kCachedShare / class_units(size_class));
+}
+
 RunId Arena::allocate(uint32_t slot, uint64_t units) {
   if (units >= units_) return 0;
   const size_t size_class = class_of(units);
+  const size_t cached = size_class < kCachedClasses ? cached_max(size_class) : 0;
+  std::vector<RunId>* const own = size_class < kCachedClasses ? &cache(slot).free[size_class] : nullptr;
   RunId id = 0;
-  if (size_class < kCachedClasses) {
-    std::vector<RunId>& own = cache(slot).free[size_class];
-    if (own.empty()) {
-      const MutexLock lock(mutex_);
-      std::vector<RunId>& shared = free_[size_class];
-      const auto moved = static_cast<std::ptrdiff_t>(std::min(shared.size(), kCacheStep));
-      own.insert(own.end(), shared.end() - moved, shared.end());
-      shared.resize(shared.size() - static_cast<size_t>(moved));
-      if (own.empty()) carve(size_class, own);
-      if (own.empty()) id = take_larger(size_class);
-    }
-    if (!own.empty()) {
-      id = own.back();
-      own.pop_back();
-    }
-  } else {
+  if (own == nullptr || own->empty()) {
     const MutexLock lock(mutex_);
     std::vector<RunId>& shared = free_[size_class];
-    if (shared.empty()) carve(size_class, shared);
+    if (shared.empty()) carve(size_class, std::clamp<uint64_t>(cached, 1, kCarvedTogether), shared);
     if (shared.empty()) {
       id = take_larger(size_class);
     } else {
       id = shared.back();
       shared.pop_back();
+      const auto moved = static_cast<std::ptrdiff_t>(std::min(shared.size(), cached / 2));
+      if (moved > 0) own->insert(own->end(), shared.end() - moved, shared.end());
+      shared.resize(shared.size() - static_cast<size_t>(moved));
+    }
+  } else {
+    id = own->back();
+    own->pop_back();
+  }
+  if (id != 0) count(slot, id);
+  return id;
+}
+
+RunId Arena::allocate_less(uint32_t slot, uint64_t units, uint64_t least) {
+  RunId id = 0;
+  const size_t smallest = class_of(least);
+  {
+    const MutexLock lock(mutex_);
+    const uint64_t left = std::min<uint64_t>(units, units_ - carved_.load(std::memory_order_relaxed));
+    if (left >= class_units(smallest)) {
+      const size_t size_class = class_within(left);
+      carve(size_class, 1, free_[size_class]);
+    }
+    for (size_t size_class = class_within(units); id == 0 && size_class >= smallest; --size_class) {
+      if (free_[size_class].empty()) continue;
+      id = free_[size_class].back();
+      free_[size_class].pop_back();
     }
   }
-  if (id == 0) return 0;
-  units_used_[slot].fetch_add(static_cast<int64_t>(class_units(at(id).size_class)), std::memory_order_relaxed);
+  for (size_t size_class = std::min(class_within(units), kCachedClasses - 1); id == 0 && size_class >= smallest;
+       --size_class) {
+    std::vector<RunId>& own = cache(slot).free[size_class];
+    if (own.empty()) continue;
+    id = own.back();
+    own.pop_back();
+  }
+  if (id != 0) count(slot, id);
   return id;
 }
 
@@ -115,11 +145,13 @@ void Arena::free(uint32_t slot, RunId id) {
   }
   std::vector<RunId>& own = cache(slot).free[size_class];
   own.push_back(id);
-  if (own.size() <= kCacheMax) return;
+  const size_t most = cached_max(size_class);
+  if (own.size() <= most) return;
   const MutexLock lock(mutex_);
   std::vector<RunId>& shared = free_[size_class];
-  shared.insert(shared.end(), own.end() - kCacheStep, own.end());
-  own.resize(own.size() - kCacheStep);
+  const auto kept = own.begin() + static_cast<std::ptrdiff_t>(most / 2);
+  shared.insert(shared.end(), kept, own.end());
+  own.erase(kept, own.end());
 }
 
 void Arena::free_all(std::vector<RunId>& ids) {
@@ -135,10 +167,10 @@ void Arena::free_all(std::vector<RunId>& ids) {
   units_freed_.fetch_add(static_cast<int64_t>(units), std::memory_order_relaxed);
 }
 
-void Arena::carve(size_t size_class, std::vector<RunId>& out) {
+void Arena::carve(size_t size_class, uint64_t most, std::vector<RunId>& out) {
   const uint64_t units = class_units(size_class);
   const uint32_t carved = carved_.load(std::memory_order_relaxed);
-  uint64_t count = units <= kCarvedTogetherUnitsMax ? kCarvedTogether : 1;
+  uint64_t count = units <= kCarvedTogetherUnitsMax ? most : 1;
   count = std::min(count, (units_ - carved) / units);
   // Descending, so that they are used in ascending order.
   for (uint64_t i = count; i > 0; --i) {

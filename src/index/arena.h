@@ -2,7 +2,7 @@
 //
 // Allocations come in size classes: up to 16 units exactly, above that eight classes for each doubling. What is freed
 // is used again as a whole, for its class or, when nothing else is left, a smaller one: a unit that was once a header
-// never becomes payload.
+// never becomes payload. So places do not merge, and who wants a large one may have to do with several small ones.
 //
 // Thread-safety: may be called from any thread. `slot` is the caller's thread slot (Epochs::Section::slot()), whose
 // free lists nobody else uses meanwhile.
@@ -41,8 +41,11 @@ class Arena {
   std::byte* behind(RunId id) { return memory_ + (uint64_t{id} + 1) * kUnitBytes; }
   const std::byte* behind(RunId id) const { return memory_ + (uint64_t{id} + 1) * kUnitBytes; }
 
-  // The header is as the last user left it, dead and with an odd ver. 0: the arena is full.
+  // The header is as the last user left it, dead and with an odd ver. 0: there is no such place.
   RunId allocate(uint32_t slot, uint64_t units);
+  // The largest place of fewer than `units` but at least `least` units. 0: there is none either.
+  RunId allocate_less(uint32_t slot, uint64_t units, uint64_t least);
+  uint64_t units_of(RunId id) const { return class_units(at(id).size_class); }
   void free(uint32_t slot, RunId id);
   // The same from a thread that is in no section; `ids` becomes empty.
   void free_all(std::vector<RunId>& ids);
@@ -72,19 +75,25 @@ class Arena {
   static constexpr size_t kClasses = 17 + 8 * 25;
   static constexpr size_t kCachedClasses = 48;  // up to 256 units; larger ones are rare
   static constexpr size_t kCacheMax = 64;
-  static constexpr size_t kCacheStep = 32;
 
   struct Cache {
     std::array<std::vector<RunId>, kCachedClasses> free;
   };
 
   static size_t class_of(uint64_t units);
+  // The class of the largest place with no more than so many units.
+  static size_t class_within(uint64_t units);
   static uint64_t class_units(size_t size_class);
   Cache& cache(uint32_t slot);
+  // Places of a class that a thread keeps for itself: few where the arena is small.
+  size_t cached_max(size_t size_class) const;
+  void count(uint32_t slot, RunId id) {
+    units_used_[slot].fetch_add(static_cast<int64_t>(units_of(id)), std::memory_order_relaxed);
+  }
   // The smallest free place of a larger class; 0: none.
   RunId take_larger(size_t size_class) REQUIRES(mutex_);
-  // Makes headers of a class, appended to `out`; none when the arena is full.
-  void carve(size_t size_class, std::vector<RunId>& out) REQUIRES(mutex_);
+  // Makes up to `most` headers of a class, appended to `out`; none when the arena is full.
+  void carve(size_t size_class, uint64_t most, std::vector<RunId>& out) REQUIRES(mutex_);
 
   Mapping mapping_;
   std::byte* memory_ = nullptr;

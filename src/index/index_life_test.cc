@@ -1,5 +1,6 @@
 // Keyspaces that end, prompts that go on, and bad input.
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -355,6 +356,41 @@ TEST_F(SmallIndex, WhatLongRunsLeaveIsRoomForShorterOnes) {
   EXPECT_EQ(look(a, {1, 2, 3, 4, 5}).size(), 5u);
   drain(false);
   EXPECT_EQ(index_.usage().blocks, 0u);
+}
+
+// The other way round: places do not merge, so a long run becomes several, one behind the other.
+TEST_F(SmallIndex, WhatShortRunsLeaveIsRoomForLongerOnes) {
+  const Root a = open("a");
+  std::vector<Location> canonical(1);
+  for (Token name = 1; name <= 1000; ++name) {
+    Handle handle;
+    Result<Inserted> inserted = index_.insert(a, handle, blocks_of({name}), 0, Locations{name}, canonical);
+    if (!inserted) break;
+    EXPECT_TRUE(index_.release(std::move(inserted->handle)));
+  }
+  EXPECT_GT(drain(false).size(), 8u);
+  std::vector<Token> names(24);
+  std::iota(names.begin(), names.end(), 500);
+  for (int again = 0; again < 3; ++again) {
+    EXPECT_TRUE(index_.release(store(a, names)));
+    EXPECT_EQ(look(a, names), names);
+    EXPECT_GT(index_.usage().runs, 3u) << "the places are small";
+    Locations oldest(5);
+    ASSERT_EQ(index_.evict(oldest), 5u);
+    EXPECT_EQ(oldest, (Locations{523, 522, 521, 520, 519}));
+    EXPECT_TRUE(index_.release(store(a, {500, 501, 502, 7})));
+    EXPECT_EQ(look(a, names).size(), 19u);
+    EXPECT_EQ(look(a, {500, 501, 502, 7}).size(), 4u);
+    EXPECT_EQ(drain(false).size(), 20u);
+
+    const std::vector<Token> tokens(kBlock * 100, 1);
+    std::vector<Location> found(100);
+    Handle handle;
+    Result<Inserted> inserted = index_.insert(a, handle, tokens, 0, Locations(100, 1), found);
+    EXPECT_EQ(inserted.error().code, Code::kResourceExhausted) << "more than all places together";
+    EXPECT_EQ(index_.peek(a, tokens), 0u);
+    EXPECT_EQ(index_.usage().blocks, 0u);
+  }
 }
 
 // A run for which the whole arena is too small.

@@ -129,7 +129,8 @@ bool Insertion<Policy>::append(const RunView& at) {
   if (appended) {
     const uint32_t offset = at.base + at.length();
     std::byte* const memory = runs_.arena().behind(at.owner);
-    std::memcpy(reinterpret_cast<Location*>(memory) + offset, new_locations(count).data(), count * sizeof(Location));
+    std::memcpy(reinterpret_cast<Location*>(memory) + offset, new_locations(depth_, count).data(),
+                count * sizeof(Location));
     std::byte* const payload = memory + Runs::payload_offset(at.capacity);
     tree_.policy().store(payload + offset * Policy::payload_bytes(tree_.policy().block_elements()),
                          tree_.block(request_.prompt, depth_), count);
@@ -149,10 +150,10 @@ bool Insertion<Policy>::append(const RunView& at) {
   return true;
 }
 
-// A new run behind the end of `at`, unless somebody else has put the same blocks there.
+// The rest of the prompt behind the end of `at`, unless somebody else has put the same blocks there.
 template <class Policy>
 typename Insertion<Policy>::Step Insertion<Policy>::attach(const RunView& at) {
-  const uint32_t count = std::min(request_.prompt.end - depth_, RunWord::kLengthMax);
+  const uint32_t count = request_.prompt.end - depth_;
   const uint64_t edge = tree_.edge(at.id, tree_.block(request_.prompt, depth_));
   RunView child;
   uint32_t equal = 0;
@@ -161,75 +162,139 @@ typename Insertion<Policy>::Step Insertion<Policy>::attach(const RunView& at) {
   const bool must_be_there = depth_ < request_.first_block;
   if ((at.id != request_.held || must_be_there) && find()) return descend(child, equal);
   if (must_be_there) return Step::kFull;
-  const RunId made = make_run(at, edge, count);
-  if (made == 0) return find() ? descend(child, equal) : Step::kFull;
-  Run& run = runs_.at(made);
-  Run& parent = runs_.at(at.id);
+  const Chain made = make_chain(at, edge, count);
+  if (made.top == 0) return find() ? descend(child, equal) : Step::kFull;
   bool found = false;
   bool linked = false;
   RHIZOME_RACE_POINT("index.attach.before_lock");
   {
     const EdgeTable::Lock lock(runs_.edges(), edge);
     found = find();
-    if (!found) {
-      // Our pin on the parent becomes the child's, unless it is on a run below or there is none.
-      if (at.id != held_) parent.word.fetch_add(RunWord::kOnePin, std::memory_order_acq_rel);
-      run.ver.fetch_add(1, std::memory_order_release);  // live; pairs with the acquire in read()
-      linked = runs_.edges().insert(edge, made);
-      if (linked) {
-        // Under the lock, so that the hint is a child: a split of it replaces the hint, and its end takes it away.
-        RunId none = 0;
-        // Release: pairs with the acquire in step(): who follows the hint finds the run filled.
-        if (!at.word.has(RunWord::kRoot) && parent.hint.load(std::memory_order_relaxed) == 0)
-          parent.hint.compare_exchange_strong(none, made, std::memory_order_acq_rel);
-      } else {
-        run.ver.fetch_add(1, std::memory_order_release);
-        if (at.id != held_) parent.word.fetch_sub(RunWord::kOnePin, std::memory_order_acq_rel);
-      }
-    }
+    linked = !found && link(at, edge, made);
   }
   if (!linked) {
-    run.word.store(RunWord::kDead, std::memory_order_relaxed);
-    runs_.arena().free(slot_, made);
+    unmake(made);
     return found ? descend(child, equal) : Step::kFull;
   }
   RHIZOME_RACE_POINT("index.attach.linked");
   if (at.id != held_) {
-    hold_pinned(made);
+    hold_pinned(made.bottom);
   } else {
     // Our pin there is the child's now.
     if (!owned_) kept_ = false;
-    held_ = made;
+    held_ = made.bottom;
     owned_ = true;
   }
   if (!anything_new_) stored_before_ = depth_ - request_.first_block;
   anything_new_ = true;
   depth_ += count;
-  runs_.count(slot_, count, 1);
-  return depth_ == request_.prompt.end ? Step::kDone : Step::kGoOn;
+  runs_.count(slot_, count, made.runs);
+  return Step::kDone;
 }
 
-// Filled, with our pin, and unknown to everybody. 0: the arena is full.
+// The caller holds the edge's lock.
 template <class Policy>
-RunId Insertion<Policy>::make_run(const RunView& at, uint64_t edge, uint32_t count) {
+bool Insertion<Policy>::link(const RunView& at, uint64_t edge, const Chain& made) {
+  Run& run = runs_.at(made.top);
+  Run& parent = runs_.at(at.id);
+  // Our pin on the parent becomes the child's, unless it is on a run below or there is none.
+  if (at.id != held_) parent.word.fetch_add(RunWord::kOnePin, std::memory_order_acq_rel);
+  run.ver.fetch_add(1, std::memory_order_release);  // live; pairs with the acquire in read()
+  if (!runs_.edges().insert(edge, made.top)) {
+    run.ver.fetch_add(1, std::memory_order_release);
+    if (at.id != held_) parent.word.fetch_sub(RunWord::kOnePin, std::memory_order_acq_rel);
+    return false;
+  }
+  // Under the lock, so that the hint is a child: a split of it replaces the hint, and its end takes it away.
+  RunId none = 0;
+  // Release: pairs with the acquire in step(): who follows the hint finds the run filled.
+  if (!at.word.has(RunWord::kRoot) && parent.hint.load(std::memory_order_relaxed) == 0)
+    parent.hint.compare_exchange_strong(none, made.top, std::memory_order_acq_rel);
+  return true;
+}
+
+// All of it or nothing: what is stored in part would be found, with locations that the caller takes back.
+template <class Policy>
+typename Insertion<Policy>::Chain Insertion<Policy>::make_chain(const RunView& at, uint64_t edge, uint32_t count) {
+  Chain made;
+  for (uint32_t start = depth_; start < depth_ + count;) {
+    const RunId parent = made.bottom == 0 ? at.id : made.bottom;
+    const uint64_t above = made.bottom == 0 ? edge : tree_.edge(parent, tree_.block(request_.prompt, start));
+    const RunId id = make_run(at, parent, above, start, depth_ + count - start);
+    if (id == 0) {
+      unmake(made);
+      return {};
+    }
+    if (made.top == 0) {
+      made.top = id;
+    } else if (!link_inner(parent, id)) {
+      runs_.at(id).word.store(RunWord::kDead, std::memory_order_relaxed);
+      runs_.arena().free(slot_, id);
+      unmake(made);
+      return {};
+    }
+    made.bottom = id;
+    ++made.runs;
+    start += RunWord(runs_.at(id).word.load(std::memory_order_relaxed)).length();
+  }
+  return made;
+}
+
+template <class Policy>
+bool Insertion<Policy>::link_inner(RunId parent, RunId id) {
+  Run& run = runs_.at(id);
+  const uint64_t edge = run.edge.load(std::memory_order_relaxed);
+  const EdgeTable::Lock lock(runs_.edges(), edge);
+  run.ver.fetch_add(1, std::memory_order_release);  // live; pairs with the acquire in read()
+  if (!runs_.edges().insert(edge, id)) {
+    run.ver.fetch_add(1, std::memory_order_release);
+    return false;
+  }
+  runs_.at(parent).hint.store(id, std::memory_order_relaxed);
+  return true;
+}
+
+// A chain whose top one is not linked.
+template <class Policy>
+void Insertion<Policy>::unmake(const Chain& made) {
+  for (RunId id = made.bottom; id != 0;) {
+    Run& run = runs_.at(id);
+    const RunId above = run.parent.load(std::memory_order_relaxed);
+    if (id != made.top) {
+      const uint64_t edge = run.edge.load(std::memory_order_relaxed);
+      const EdgeTable::Lock lock(runs_.edges(), edge);
+      runs_.edges().remove(edge, id);
+      run.ver.fetch_add(1, std::memory_order_release);
+    }
+    run.word.store(RunWord::kDead, std::memory_order_relaxed);
+    runs_.arena().free(slot_, id);
+    id = id == made.top ? 0 : above;
+  }
+}
+
+// Filled with up to `count` blocks from `start` on, with a pin, and unknown to everybody. 0: the arena is full.
+template <class Policy>
+RunId Insertion<Policy>::make_run(const RunView& at, RunId parent, uint64_t edge, uint32_t start, uint32_t count) {
+  count = std::min(count, RunWord::kLengthMax);
   uint32_t wanted = count;
   uint64_t flags = 0;
-  if (count <= kGrowthBlocksMax && at.id == held_) {
+  if (count <= kGrowthBlocksMax && parent == at.id && at.id == held_) {
     const bool again = at.word.has(RunWord::kGrowth);
     wanted = again ? std::clamp(2 * at.capacity, kGrowthCapacityMin, kGrowthCapacityMax) : kGrowthCapacityMin;
     flags = RunWord::kGrowth;
   }
   uint32_t capacity = runs_.capacity_for(wanted);
   RunId id = runs_.arena().allocate(slot_, runs_.units_for(capacity));
-  if (id == 0 && wanted > count) {
-    // No room to grow into; what is there may do.
-    capacity = runs_.capacity_for(count);
-    id = runs_.arena().allocate(slot_, runs_.units_for(capacity));
+  if (id == 0) {
+    // No room to grow into, or none in one piece.
+    id = runs_.arena().allocate_less(slot_, runs_.units_for(wanted), runs_.units_for(1));
+    if (id == 0) return 0;
+    capacity = runs_.capacity_of_units(runs_.arena().units_of(id));
+    count = std::min(count, capacity);
   }
-  if (id == 0) return 0;
   Run& run = runs_.at(id);
-  run.start.store(depth_, std::memory_order_relaxed);
-  run.parent.store(at.id, std::memory_order_relaxed);
+  run.start.store(start, std::memory_order_relaxed);
+  run.parent.store(parent, std::memory_order_relaxed);
   run.owner.store(id, std::memory_order_relaxed);
   run.base.store(0, std::memory_order_relaxed);
   run.capacity.store(capacity, std::memory_order_relaxed);
@@ -241,8 +306,8 @@ RunId Insertion<Policy>::make_run(const RunView& at, uint64_t edge, uint32_t cou
   run.dead_children.store(0, std::memory_order_relaxed);
   run.word.store(RunWord::make(1, count, flags).bits(), std::memory_order_relaxed);
   std::byte* const memory = runs_.arena().behind(id);
-  std::memcpy(memory, new_locations(count).data(), count * sizeof(Location));
-  tree_.policy().store(memory + Runs::payload_offset(capacity), tree_.block(request_.prompt, depth_), count);
+  std::memcpy(memory, new_locations(start, count).data(), count * sizeof(Location));
+  tree_.policy().store(memory + Runs::payload_offset(capacity), tree_.block(request_.prompt, start), count);
   return id;
 }
 

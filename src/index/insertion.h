@@ -48,6 +48,13 @@ class Insertion {
 
  private:
   enum class Step : uint8_t { kGoOn, kDone, kFull };
+  // New runs, one behind the other, which nobody can come to before the top one is linked. The bottom one carries our
+  // pin, and each of the others that of the next. One run, but where no place is large enough.
+  struct Chain {
+    RunId top = 0;
+    RunId bottom = 0;
+    uint32_t runs = 0;
+  };
 
   Step step();
   Step finish(const RunView& at);
@@ -55,11 +62,15 @@ class Insertion {
   Step split(const RunView& at);
   bool append(const RunView& at);
   Step attach(const RunView& at);
-  RunId make_run(const RunView& at, uint64_t edge, uint32_t count);
+  bool link(const RunView& at, uint64_t edge, const Chain& made);
+  Chain make_chain(const RunView& at, uint64_t edge, uint32_t count);
+  RunId make_run(const RunView& at, RunId parent, uint64_t edge, uint32_t start, uint32_t count);
+  bool link_inner(RunId parent, RunId id);
+  void unmake(const Chain& made);
   Step descend(const RunView& child, uint32_t equal);
   void hold_pinned(RunId id);
-  std::span<const Location> new_locations(uint32_t count) const {
-    return request_.locations.subspan(depth_ - request_.first_block, count);
+  std::span<const Location> new_locations(uint32_t start, uint32_t count) const {
+    return request_.locations.subspan(start - request_.first_block, count);
   }
 
   RunTree<Policy>& tree_;

@@ -22,8 +22,8 @@ uint64_t Runs::reservable(uint64_t memory_bytes) {
   return memory_bytes;
 }
 
-uint32_t Runs::capacity_for(uint32_t blocks) const {
-  const uint64_t bytes = (Arena::rounded(units_for(blocks)) - 1) * kUnitBytes;
+uint32_t Runs::capacity_of_units(uint64_t units) const {
+  const uint64_t bytes = (units - 1) * kUnitBytes;
   uint64_t capacity = bytes / (sizeof(Location) + payload_bytes_);
   while (payload_offset(capacity) + capacity * payload_bytes_ > bytes)
     --capacity;

@@ -7,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "concurrency/epochs.h"
@@ -44,7 +43,8 @@ class Runs {
     return 1 + (payload_offset(capacity) + capacity * payload_bytes_ + kUnitBytes - 1) / kUnitBytes;
   }
   // Blocks that an allocation for `blocks` blocks has room for.
-  uint32_t capacity_for(uint32_t blocks) const;
+  uint32_t capacity_for(uint32_t blocks) const { return capacity_of_units(Arena::rounded(units_for(blocks))); }
+  uint32_t capacity_of_units(uint64_t units) const;
 
   // The location and the payload of block `depth` of a run that was read.
   const Location* locations(const RunView& run, uint32_t depth) const {
@@ -113,7 +113,7 @@ class Runs {
 
   struct alignas(64) Slot {
     SpinLock lock;
-    std::deque<RunId> candidates;  // under the lock
+    std::vector<RunId> candidates;  // under the lock
     std::atomic<bool> any{false};
     uint32_t contended = 0;  // the slot's own thread's
     std::atomic<int64_t> blocks{0};
