@@ -1,0 +1,89 @@
+// A tier: a place below memory that keeps images of blocks under their keys. Disk, Redis, S3 and peers are tiers.
+//
+// Many requests are submitted at once and collected as they are done, in any order. A tier never calls its user, and
+// its user never waits for it but in collect(). Two requests for one key that are under way together may be done in
+// either order.
+//
+// Rules that tier_contract_fixture.h tests with every tier:
+//
+//   1. submit() takes requests from the front until its queue is full (busy), and does not wait.
+//   2. Each request that was taken is collected exactly once.
+//   3. Its buffers belong to the tier until then, also when it is late or cancelled: a device may still write to them.
+//   4. A read that is kDone has the bytes of one write under its key, whole: of the last one that was kDone before the
+//      read was submitted, or of one that was under way since. After any other outcome the buffer holds anything.
+//   5. A tier may forget what it keeps at any time. It keeps no more than its limit.
+//   6. A request that has not begun by its deadline is not begun. One that has may still end as kDone, kLate or
+//      kFailed, as soon as the device lets go of its buffers.
+//
+// Thread-safety: any thread may call anything at any time; a completion goes to whoever collects it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "block/block_key.h"
+#include "contract/result.h"
+
+namespace rhizome {
+
+enum class TierOperation : uint8_t { kFind, kRead, kWrite, kRemove };
+
+enum class TierOutcome : uint8_t {
+  kDone,
+  kMissing,    // find, read, remove: there is nothing under the key
+  kTooSmall,   // read: the buffer; `bytes` is what it takes
+  kRefused,    // write: empty, too large, or not wanted now
+  kLate,       // the deadline has passed
+  kCancelled,  // before it began
+  kFailed,     // `error` says how
+};
+
+// "done", "missing", ...: the label in metrics.
+std::string_view tier_outcome_name(TierOutcome outcome);
+
+struct TierRequest {
+  uint64_t tag = 0;  // the caller's; no two requests under way have the same
+  TierOperation operation = TierOperation::kFind;
+  BlockKey key;
+  std::span<std::byte> into = {};        // read
+  std::span<const std::byte> from = {};  // write
+  uint64_t deadline_ns = UINT64_MAX;     // of the tier's clock
+};
+
+struct TierCompletion {
+  uint64_t tag = 0;
+  TierOutcome outcome = TierOutcome::kFailed;
+  uint64_t bytes = 0;  // of the image: found, read or written
+  Error error = {};
+};
+
+struct TierUsage {
+  uint64_t bytes = 0;
+  uint64_t bytes_max = 0;
+  uint64_t images = 0;
+  uint64_t requests = 0;  // taken and not collected
+  uint64_t requests_max = 0;
+};
+
+class Tier {
+ public:
+  virtual ~Tier() = default;  // waits until no buffer is in use; what was not collected is lost
+
+  virtual std::string_view name() const = 0;
+  // How many requests were taken, from the front.
+  virtual size_t submit(std::span<const TierRequest> requests) = 0;
+  // What is done, up to out.size(). Waits at most `wait_ns` for the first, and not at all when nothing is under way.
+  virtual size_t collect(std::span<TierCompletion> out, uint64_t wait_ns) = 0;
+  // True: the request had not begun and will be collected as kCancelled.
+  virtual bool cancel(uint64_t tag) = 0;
+  virtual TierUsage usage() const = 0;
+
+ protected:
+  Tier() = default;
+  Tier(const Tier&) = delete;
+  Tier& operator=(const Tier&) = delete;
+};
+
+}  // namespace rhizome
