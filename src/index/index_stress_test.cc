@@ -112,6 +112,9 @@ class Stress {
     Result<Inserted> inserted = index.insert(root, handle, tokens, first, locations, canonical);
     if (!inserted) {
       places.give_back(locations);
+      full += inserted.error().code == Code::kResourceExhausted;
+      std::vector<Location> out;
+      make_room(missing, out);
       return handle;
     }
     for (size_t i = 0; i < missing; ++i) {
@@ -129,6 +132,7 @@ class Stress {
   Places places;
   std::atomic<uint64_t> wrong{0};
   std::atomic<uint64_t> compared{0};
+  std::atomic<uint64_t> full{0};
 };
 
 // Trunks that many share, with branches off every few blocks.
@@ -232,6 +236,18 @@ TEST(IndexStress, HeldBlocksStayWhileOthersInsertEvictAndRemove) {
   EXPECT_EQ(stress.wrong, 0u);
   EXPECT_GT(stress.compared, 10'000u);
   report("exact", stress);
+  expect_drains(stress);
+}
+
+// Runs in several places, made and given up all the time.
+TEST(IndexStress, AnArenaThatIsAlwaysFull) {
+  const uint64_t seed = random_u64();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Stress<Index> stress({.block_tokens = kBlock, .memory_bytes = 400 * 64});
+  run(stress, seed, 4, kOperations / 4);
+  EXPECT_EQ(stress.wrong, 0u);
+  EXPECT_GT(stress.compared, 10'000u);
+  EXPECT_GT(stress.full, 100u);
   expect_drains(stress);
 }
 
