@@ -8,6 +8,7 @@
 // free lists nobody else uses meanwhile.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -54,6 +55,10 @@ class Arena {
   static uint64_t rounded(uint64_t units);
 
   uint64_t bytes_used() const;
+  // That nobody uses, now or a moment ago, in however many places.
+  uint64_t units_free() const {
+    return units_ - kFirst - std::min(bytes_used() / kUnitBytes, uint64_t{units_ - kFirst});
+  }
   // Touches every page that allocations up to so many bytes will use.
   void prefault(uint64_t bytes);
 

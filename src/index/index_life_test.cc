@@ -405,6 +405,29 @@ TEST_F(SmallIndex, ARunThatCanNeverFit) {
   EXPECT_EQ(index_.peek(a, tokens), 0u);
 }
 
+// Nor does the attempt take room away: what could be stored before can be stored after it.
+TEST_F(SmallIndex, WhatNeverFitsLeavesTheArenaAsItWas) {
+  const auto short_runs = [&](Root root) {
+    std::vector<Location> canonical(1);
+    uint64_t stored = 0;
+    for (Token name = 1; name <= 1000; ++name) {
+      Handle handle;
+      Result<Inserted> inserted = index_.insert(root, handle, blocks_of({name}), 0, Locations{name}, canonical);
+      if (!inserted) break;
+      EXPECT_TRUE(index_.release(std::move(inserted->handle)));
+      ++stored;
+    }
+    return stored;
+  };
+  const Root a = open("a");
+  const std::vector<Token> tokens(kBlock * 1000, 1);
+  const std::vector<Location> locations(1000, 1);
+  std::vector<Location> canonical(1000);
+  Handle handle;
+  EXPECT_FALSE(index_.insert(a, handle, tokens, 0, locations, canonical));
+  EXPECT_GT(short_runs(a), 25u);
+}
+
 TEST_F(IndexLife, NothingIsAMatchOfNothing) {
   const Root a = open("a");
   EXPECT_TRUE(look(a, {}).empty());

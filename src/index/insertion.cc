@@ -286,6 +286,9 @@ RunId Insertion<Policy>::make_run(const RunView& at, RunId parent, uint64_t edge
   uint32_t capacity = runs_.capacity_for(wanted);
   RunId id = runs_.arena().allocate(slot_, runs_.units_for(capacity));
   if (id == 0) {
+    // What all free places together cannot hold takes none of them: others need them meanwhile, and the rest of the
+    // arena would be carved into large ones that short runs then take whole.
+    if (parent == at.id && runs_.units_for(count) > runs_.arena().units_free()) return 0;
     // No room to grow into, or none in one piece.
     id = runs_.arena().allocate_less(slot_, runs_.units_for(wanted), runs_.units_for(1));
     if (id == 0) return 0;
