@@ -375,6 +375,12 @@ TEST_F(SmallIndex, WhatShortRunsLeaveIsRoomForLongerOnes) {
     EXPECT_TRUE(index_.release(store(a, names)));
     EXPECT_EQ(look(a, names), names);
     EXPECT_GT(index_.usage().runs, 3u) << "the places are small";
+    for (size_t depth = 1; depth < names.size(); ++depth) {
+      std::vector<Token> other(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(depth));
+      other.push_back(8);
+      EXPECT_EQ(look(a, other).size(), depth);
+      EXPECT_EQ(reason_, Reason::kDiverged) << "also where one run ends and the next begins";
+    }
     Locations oldest(5);
     ASSERT_EQ(index_.evict(oldest), 5u);
     EXPECT_EQ(oldest, (Locations{523, 522, 521, 520, 519}));

@@ -22,7 +22,7 @@ constexpr uint32_t kBlock = 4;
 // One thread is held at a named point of the index while another one passes it.
 class IndexRace : public testing::Test {
  protected:
-  IndexRace() : index_({.block_tokens = kBlock, .memory_bytes = 4 << 20}) {
+  explicit IndexRace(uint64_t memory_bytes = 4 << 20) : index_({.block_tokens = kBlock, .memory_bytes = memory_bytes}) {
     const char name = 'a';
     root_ = *index_.open(std::as_bytes(std::span(&name, 1)));
   }
@@ -624,6 +624,78 @@ TEST_F(IndexRace, BlocksEvictedBeforeAnInsertPinsThemAreStoredAnew) {
   }
   EXPECT_EQ(look(blocks_of({1, 2, 3})), (std::vector<Location>{20, 21, 22}));
   expect_drained();
+}
+
+// An arena that consists of small places only.
+class IndexRaceOfChains : public IndexRace {
+ protected:
+  IndexRaceOfChains() : IndexRace(4 << 10) {
+    std::vector<Location> canonical(1);
+    for (Token name = 100;; ++name) {
+      Handle handle;
+      Result<Inserted> inserted = index_.insert(root_, handle, blocks_of({name}), 0, canonical, canonical);
+      if (!inserted) break;
+      EXPECT_TRUE(index_.release(std::move(inserted->handle)));
+    }
+    evict(1000);
+    empty_ = index_.usage();
+    EXPECT_EQ(empty_.runs, 1u);
+    std::iota(names_.begin(), names_.end(), 1);
+    tokens_ = blocks_of(names_);
+  }
+
+  IndexUsage empty_;
+  std::vector<Token> names_ = std::vector<Token>(24);
+  std::vector<Token> tokens_;
+};
+
+// What is not linked yet is nowhere, though its runs lead on to each other.
+TEST_F(IndexRaceOfChains, AChainThatIsMadeIsNotFoundNorEvicted) {
+  RaceHold hold("index.attach.before_lock");
+  Handle handle;
+  Thread inserter = in_thread([&] { handle = store(tokens_, 500); });
+  hold.wait_reached();
+  EXPECT_GT(index_.usage().bytes, empty_.bytes);
+  EXPECT_EQ(index_.usage().blocks, 0u);
+  EXPECT_TRUE(look(tokens_).empty());
+  for (size_t from = 1; from < names_.size(); ++from)
+    EXPECT_TRUE(look(blocks_of({names_.begin() + static_cast<std::ptrdiff_t>(from), names_.end()})).empty());
+  EXPECT_TRUE(evict(1000).empty());
+  hold.let_go();
+  inserter.join();
+  EXPECT_EQ(look(tokens_).size(), 24u);
+  EXPECT_GT(index_.usage().runs, 4u);
+  EXPECT_TRUE(evict(1000).empty()) << "the pin at the end holds all";
+  EXPECT_TRUE(index_.release(std::move(handle)));
+  EXPECT_EQ(evict(1000).size(), 24u);
+  expect_drained();
+  EXPECT_EQ(index_.usage().bytes, empty_.bytes);
+}
+
+// Of two chains with the same blocks one is taken back, and its places are free.
+TEST_F(IndexRaceOfChains, TheSecondOfTwoEqualChainsIsTakenBack) {
+  Handle second;
+  {
+    RaceHold hold("index.attach.before_lock");
+    Thread inserter = in_thread([&] { second = store(tokens_, 500); });
+    hold.wait_reached();
+    store_and_release(tokens_, 1);
+    const uint64_t both = index_.usage().bytes - empty_.bytes;
+    hold.let_go();
+    inserter.join();
+    EXPECT_EQ((index_.usage().bytes - empty_.bytes) * 2, both);
+  }
+  EXPECT_EQ(look(tokens_), names_);
+  EXPECT_EQ(index_.usage().blocks, 24u);
+  EXPECT_EQ(index_.pins(root_).handles, 1u);
+  // The places are used again, and what was there before is not found through them.
+  const std::vector<Token> others = blocks_of({1, 2, 3, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40});
+  store_and_release(others, 600);
+  EXPECT_EQ(look(others).size(), 13u);
+  EXPECT_EQ(look(tokens_), names_);
+  EXPECT_TRUE(index_.release(std::move(second)));
+  expect_drained();
+  EXPECT_EQ(index_.usage().bytes, empty_.bytes);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -59,10 +60,11 @@ class Places {
 };
 
 // A number for each prefix of a prompt: path[i] stands for its first i + 1 blocks.
-std::vector<uint64_t> paths_of(const std::vector<Token>& tokens) {
+template <class Element>
+std::vector<uint64_t> paths_of(const std::vector<Element>& tokens, uint32_t block = kBlock) {
   std::vector<uint64_t> paths;
   uint64_t path = 1;
-  for (size_t i = kBlock - 1; i < tokens.size(); i += kBlock) {
+  for (size_t i = block - 1; i < tokens.size(); i += block) {
     path = (path + tokens[i] + 1) * 0x9e3779b97f4a7c15u;
     path ^= path >> 29;
     paths.push_back(path);
@@ -73,10 +75,16 @@ std::vector<uint64_t> paths_of(const std::vector<Token>& tokens) {
 template <class AnyIndex>
 class Stress {
  public:
-  explicit Stress(const IndexOptions& options) : index(options) {
-    const char name = 'a';
-    root = *index.open(std::as_bytes(std::span(&name, 1)));
-  }
+  using Element = typename AnyIndex::Element;
+  using Prompt = std::vector<Element>;
+
+  explicit Stress(const IndexOptions& options, uint32_t longest = kBlocksMax)
+      : index(options),
+        block(std::is_same_v<AnyIndex, PrehashedIndex> ? 1 : options.block_tokens),
+        blocks_max(longest),
+        root(open(0)) {}
+
+  Root open(char name) { return *index.open(std::as_bytes(std::span(&name, 1))); }
 
   void check(const std::vector<uint64_t>& paths, std::span<const Location> found) {
     for (size_t i = 0; i < found.size(); ++i)
@@ -97,7 +105,10 @@ class Stress {
   }
 
   // Stores the blocks that are missing; the handle goes in and comes out.
-  Handle store(Handle handle, const std::vector<Token>& tokens, const std::vector<uint64_t>& paths, uint32_t first) {
+  Handle store(Handle handle, const Prompt& tokens, const std::vector<uint64_t>& paths, uint32_t first) {
+    return store(root, std::move(handle), tokens, paths, first);
+  }
+  Handle store(Root where, Handle handle, const Prompt& tokens, const std::vector<uint64_t>& paths, uint32_t first) {
     const size_t missing = paths.size() - first;
     if (missing == 0) return handle;
     std::vector<Location> locations;
@@ -109,12 +120,11 @@ class Stress {
     for (size_t i = 0; i < missing; ++i)
       places.path(locations[i]) = paths[first + i];
     std::vector<Location> canonical(missing);
-    Result<Inserted> inserted = index.insert(root, handle, tokens, first, locations, canonical);
+    Result<Inserted> inserted = index.insert(where, handle, tokens, first, locations, canonical);
     if (!inserted) {
       places.give_back(locations);
-      full += inserted.error().code == Code::kResourceExhausted;
-      std::vector<Location> out;
-      make_room(missing, out);
+      ++refused;
+      make_room(missing, locations);
       return handle;
     }
     for (size_t i = 0; i < missing; ++i) {
@@ -125,29 +135,49 @@ class Stress {
     return std::move(inserted->handle);
   }
 
-  void hammer(uint64_t seed, int operations);
+  // Trunks that many share, with branches off every few blocks.
+  Prompt random_prompt(std::mt19937_64& random) const {
+    Prompt tokens;
+    const size_t blocks = 1 + random() % blocks_max;
+    for (size_t b = 0; b < blocks; ++b) {
+      tokens.insert(tokens.end(), block - 1, 7);
+      tokens.push_back(static_cast<Token>(random() % 12 == 0 ? random() % 6 : 0));
+    }
+    return tokens;
+  }
+
+  // With `trees_end`, keyspaces are cleared and closed and epochs begin, too.
+  void hammer(uint64_t seed, int operations, bool trees_end);
+  void end_a_tree(std::mt19937_64& random, char name);
 
   AnyIndex index;
-  Root root;
+  const uint32_t block;
+  const uint32_t blocks_max;
+  const Root root;
   Places places;
   std::atomic<uint64_t> wrong{0};
   std::atomic<uint64_t> compared{0};
-  std::atomic<uint64_t> full{0};
+  std::atomic<uint64_t> refused{0};
 };
 
-// Trunks that many share, with branches off every few blocks.
-std::vector<Token> random_prompt(std::mt19937_64& random) {
-  std::vector<Token> tokens;
-  const size_t blocks = 1 + random() % kBlocksMax;
-  for (size_t b = 0; b < blocks; ++b) {
-    const Token last = static_cast<Token>(random() % 12 == 0 ? random() % 6 : 0);
-    tokens.insert(tokens.end(), {7, 7, 7, last});
-  }
-  return tokens;
+// One whole life of a keyspace, or the end of what is in all.
+template <class AnyIndex>
+void Stress<AnyIndex>::end_a_tree(std::mt19937_64& random, char name) {
+  const uint64_t action = random() % 8;
+  if (action == 0) index.start_epoch();
+  if (action == 1) wrong += !index.clear(root) && index.usage().roots == 0;
+  if (action < 2) return;
+  const Result<Root> own = index.open(std::as_bytes(std::span(&name, 1)));
+  if (!own) return;
+  const Prompt tokens = random_prompt(random);
+  const std::vector<uint64_t> paths = paths_of(tokens, block);
+  Handle handle = store(*own, {}, tokens, paths, 0);
+  wrong += !index.close(*own);
+  wrong += !index.release(std::move(handle));
 }
 
 template <class AnyIndex>
-void Stress<AnyIndex>::hammer(uint64_t seed, int operations) {
+void Stress<AnyIndex>::hammer(uint64_t seed, int operations, bool trees_end) {
   std::mt19937_64 random(seed);
   struct Held {
     Handle handle;
@@ -157,8 +187,8 @@ void Stress<AnyIndex>::hammer(uint64_t seed, int operations) {
   std::vector<Held> held;
   for (int i = 0; i < operations; ++i) {
     Held now;
-    const std::vector<Token> tokens = random_prompt(random);
-    now.paths = paths_of(tokens);
+    const Prompt tokens = random_prompt(random);
+    now.paths = paths_of(tokens, block);
     now.found.resize(now.paths.size());
     Match match = index.lookup(root, tokens, now.found);
     check(now.paths, std::span(now.found).first(match.blocks));
@@ -184,6 +214,7 @@ void Stress<AnyIndex>::hammer(uint64_t seed, int operations) {
       held.pop_back();
     }
     reap();
+    if (trees_end && random() % 64 == 0) end_a_tree(random, static_cast<char>(1 + seed % 64));
   }
   for (Held& last : held) {
     check(last.paths, last.found);
@@ -206,11 +237,11 @@ void expect_drains(Stress<AnyIndex>& stress) {
 }
 
 template <class AnyIndex>
-void run(Stress<AnyIndex>& stress, uint64_t seed, int threads_count, int operations) {
+void run(Stress<AnyIndex>& stress, uint64_t seed, int threads_count, int operations, bool trees_end = false) {
   std::vector<Thread> threads;
   for (int i = 0; i < threads_count; ++i) {
-    threads.push_back(
-        std::move(*start_thread("hammer", [&, i] { stress.hammer(seed + static_cast<uint64_t>(i), operations); })));
+    threads.push_back(std::move(
+        *start_thread("hammer", [&, i] { stress.hammer(seed + static_cast<uint64_t>(i), operations, trees_end); })));
   }
 }
 
@@ -259,6 +290,58 @@ TEST(IndexStress, FingerprintsTellBlocksApart) {
   EXPECT_EQ(stress.wrong, 0u);
   report("h64", stress);
   expect_drains(stress);
+}
+
+// An arena that is full nearly always and has small places only: a long prompt is a chain of runs, which many threads
+// make and take back again.
+template <class AnyIndex>
+void stress_chains(const std::string& policy, uint32_t block_tokens, uint32_t blocks_max, uint64_t memory_bytes) {
+  const uint64_t seed = random_u64();
+  SCOPED_TRACE(testing::Message() << "seed " << seed << " memory " << memory_bytes);
+  Stress<AnyIndex> stress({.block_tokens = block_tokens, .memory_bytes = memory_bytes}, blocks_max);
+  std::vector<Location> out;
+  const uint64_t bytes = stress.index.usage().bytes;
+  uint64_t place = 0;
+  for (Token name = 100; stress.refused == 0; ++name) {
+    const typename Stress<AnyIndex>::Prompt tokens(stress.block, name);
+    EXPECT_TRUE(stress.index.release(stress.store({}, tokens, paths_of(tokens, stress.block), 0)));
+    if (place == 0) place = stress.index.usage().bytes - bytes;
+  }
+  stress.make_room(kLocations + 1, out);
+  const auto expect_chains = [&](uint64_t bytes_more) {
+    const uint64_t empty = stress.index.usage().bytes;
+    EXPECT_GE(empty, bytes);
+    EXPECT_LE(empty, bytes + bytes_more);
+    const typename Stress<AnyIndex>::Prompt tokens(size_t{stress.block} * blocks_max, 9);
+    Handle handle = stress.store({}, tokens, paths_of(tokens, stress.block), 0);
+    EXPECT_EQ(handle.blocks(), blocks_max) << "it fits";
+    EXPECT_TRUE(stress.index.release(std::move(handle)));
+    EXPECT_GT(stress.index.usage().runs, 3u) << "in several runs";
+    stress.make_room(kLocations + 1, out);
+    EXPECT_EQ(stress.index.usage().bytes, empty);
+  };
+  expect_chains(0);
+  run(stress, seed, 4, kOperations / 8);
+  expect_drains(stress);
+  expect_chains(0);
+  run(stress, seed + 4, 4, kOperations / 8, true);
+  EXPECT_EQ(stress.wrong, 0u);
+  EXPECT_GT(stress.compared, 100u);
+  EXPECT_GT(stress.refused, 10u);
+  report(policy, stress);
+  expect_drains(stress);
+  // A new root lies where there is room, which may be a place that is made for a run.
+  expect_chains(place);
+}
+
+TEST(IndexStress, ChainsInATinyArena) {
+  stress_chains<Index>("exact", 4, 32, 4 << 10);
+  stress_chains<Index>("exact", 16, 32, 16 << 10);
+  stress_chains<Index>("exact", 256, 12, 64 << 10);
+  stress_chains<FingerprintIndex>("h64", 16, 64, 4 << 10);
+  stress_chains<FingerprintIndex>("h64", 256, 96, 16 << 10);
+  stress_chains<PrehashedIndex>("prehashed", 16, 64, 4 << 10);
+  stress_chains<PrehashedIndex>("prehashed", 16, 96, 32 << 10);
 }
 
 // With fingerprints of eight bits the tokens must decide ...
