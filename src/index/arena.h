@@ -44,7 +44,7 @@ class Arena {
 
   // The header is as the last user left it, dead and with an odd ver. 0: there is no such place.
   RunId allocate(uint32_t slot, uint64_t units);
-  // The largest place of fewer than `units` but at least `least` units. 0: there is none either.
+  // A large place of no more than `units` and at least `least` units, for who found none of `units`. 0: there is none.
   RunId allocate_less(uint32_t slot, uint64_t units, uint64_t least);
   uint64_t units_of(RunId id) const { return class_units(at(id).size_class); }
   void free(uint32_t slot, RunId id);

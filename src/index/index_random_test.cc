@@ -34,12 +34,6 @@ Kernels kernels_of(const Setting& setting) {
   return fastest_kernels(setting.block_tokens);
 }
 
-IndexOptions options_of(const Setting& setting, const Kernels& kernels) {
-  IndexOptions options{.block_tokens = setting.block_tokens, .recency = Recency::kExact, .kernels = &kernels};
-  if (setting.memory_bytes > 0) options.memory_bytes = setting.memory_bytes;
-  return options;
-}
-
 // Drives an index and the model side by side. Prompts come from a tiny vocabulary, so that they share,
 // branch and repeat all the time.
 class Duel {
@@ -69,8 +63,7 @@ class Duel {
       insert();
     } else if (action < 80) {
       release();
-    } else if (action < 95 || setting_.memory_bytes > 0) {
-      // Where there is no memory for a cut, a removal takes more than the model says.
+    } else if (action < 95) {
       evict(random_() % 6);
     } else {
       remove();
@@ -79,8 +72,6 @@ class Duel {
     if (++steps_ % 16 == 0) check_pins();
     check_usage();
   }
-
-  int times_full() const { return full_; }
 
   void drain() {
     while (!held_.empty())

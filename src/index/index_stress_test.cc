@@ -270,18 +270,6 @@ TEST(IndexStress, HeldBlocksStayWhileOthersInsertEvictAndRemove) {
   expect_drains(stress);
 }
 
-// Runs in several places, made and given up all the time.
-TEST(IndexStress, AnArenaThatIsAlwaysFull) {
-  const uint64_t seed = random_u64();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  Stress<Index> stress({.block_tokens = kBlock, .memory_bytes = 400 * 64});
-  run(stress, seed, 4, kOperations / 4);
-  EXPECT_EQ(stress.wrong, 0u);
-  EXPECT_GT(stress.compared, 10'000u);
-  EXPECT_GT(stress.full, 100u);
-  expect_drains(stress);
-}
-
 TEST(IndexStress, FingerprintsTellBlocksApart) {
   const uint64_t seed = random_u64();
   SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -132,7 +132,8 @@ void Runs::enqueue(uint32_t slot, RunId id) {
   if (RunWord(run.word.fetch_or(RunWord::kQueued, std::memory_order_acq_rel)).has(kNoCandidate)) return;
   Slot& own = slots_[slot];
   own.lock.lock();
-  own.candidates.push_back(id);
+  if (own.candidates == nullptr) own.candidates = std::make_unique<std::deque<RunId>>();
+  own.candidates->push_back(id);
   own.lock.unlock();
   own.any.store(true, std::memory_order_release);  // pairs with the acquire in drain_candidates()
 }
@@ -145,8 +146,8 @@ void Runs::drain_candidates(std::vector<RunId>& out) {
     slot.lock.lock();
     // Under the lock: a candidate that comes later sets it later.
     slot.any.store(false, std::memory_order_relaxed);
-    out.insert(out.end(), slot.candidates.begin(), slot.candidates.end());
-    slot.candidates.clear();
+    out.insert(out.end(), slot.candidates->begin(), slot.candidates->end());
+    slot.candidates->clear();
     slot.lock.unlock();
   }
 }

@@ -7,6 +7,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <vector>
 
 #include "concurrency/epochs.h"
@@ -113,7 +115,7 @@ class Runs {
 
   struct alignas(64) Slot {
     SpinLock lock;
-    std::vector<RunId> candidates;  // under the lock
+    std::unique_ptr<std::deque<RunId>> candidates;  // under the lock; made at first use, since it takes half a KB
     std::atomic<bool> any{false};
     uint32_t contended = 0;  // the slot's own thread's
     std::atomic<int64_t> blocks{0};
