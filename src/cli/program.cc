@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <string_view>
 
 #include "bench/bench.h"
@@ -86,7 +87,11 @@ std::string version_text() {
 
 int program_main(const std::vector<std::string>& words) try {
   follow_log_level();
-  return dispatch(words);
+  const int status = dispatch(words);
+  // A full disk behind a redirection must not look like success.
+  if (std::cout.flush()) return status;
+  log_error("the output could not be written in full");
+  return status != 0 ? status : kFailed;
 } catch (const std::exception& error) {
   // Only what nobody can go on from: no memory.
   log_error("{}", error.what());
