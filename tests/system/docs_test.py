@@ -162,14 +162,7 @@ class Examples(program.Case):
     def serve(self):
         """A server that knows its weights: nothing is cached before."""
         self.session.start('a test', 'rhizome serve -m MODEL.gguf -c 4096 -np 4 --port 8080 --metrics-port 9090')
-        said = self.session.server.lines
-        for _ in range(1000):
-            self.call_program('curl', '-sS', '--fail', f'{self.session.server.url}/v1/completions', '-d',
-                              '{"prompt": "hello", "max_tokens": 1}', '-H', 'Content-Type: application/json')
-            while not said.empty():
-                if re.search(r'keyspace [0-9a-f]{16}', said.get() or ''):
-                    return
-        self.fail('the server never began to cache')
+        self.session.server.wait_until_caching()
 
     def call_program(self, *words, **variables):
         done = subprocess.run(list(map(str, words)), cwd=ROOT, text=True, check=False, timeout=program.PATIENCE,

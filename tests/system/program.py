@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 import urllib.request
 
@@ -100,6 +101,16 @@ class Running:
         request = urllib.request.Request(self.url + '/v1/completions', body, {'Content-Type': 'application/json'})
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return json.load(answer)
+
+    def wait_until_caching(self):
+        """Asks until the server knows its weights: nothing is cached before."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            self.complete('hello', max_tokens=1)
+            while not self.lines.empty():
+                if re.search(r'keyspace [0-9a-f]{16}', self.lines.get() or ''):
+                    return
+        raise AssertionError('the server never began to cache')
 
     def child(self):
         """The process that it started."""

@@ -143,14 +143,14 @@ class Serve(program.Case):
 
     def test_salts_keep_rows_apart(self):
         running = self.serve('-np', '2')
+        running.wait_until_caching()
         prompt = 'A rhizome is a root that spreads sideways and feeds many stems. ' * 20
 
         def cached(salt):
             return running.complete(prompt, cache_salt=salt)['usage']['prompt_tokens_details']['cached_tokens']
         self.assertEqual(cached('a'), 0)
         self.assertEqual(cached('b'), 0)
-        # The server may answer from the slot of `b`; then `a` is in the store, unless the weights were not hashed yet.
-        self.assertTrue(any(cached('a') > 100 for _ in range(5)))
+        self.assertGreater(cached('a'), 100)
         for wrong in ('a\0b', 7, ['a']):
             with self.assertRaises(urllib.error.HTTPError) as refused:
                 cached(wrong)
