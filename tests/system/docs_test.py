@@ -161,8 +161,9 @@ class Examples(program.Case):
 
     def serve(self):
         """A server that knows its weights: nothing is cached before."""
+        self.session.environment.update(program.LOGS_WEIGHTS)
         self.session.start('a test', 'rhizome serve -m MODEL.gguf -c 4096 -np 4 --port 8080 --metrics-port 9090')
-        self.session.server.wait_until_caching()
+        self.session.server.wait_for_weights()
 
     def call_program(self, *words, **variables):
         done = subprocess.run(list(map(str, words)), cwd=ROOT, text=True, check=False, timeout=program.PATIENCE,

@@ -20,6 +20,8 @@ STOCK_SERVER = BUILD / 'libexec' / 'stock' / 'llama-server'
 MODEL = pathlib.Path(os.environ.get('RHIZOME_MODELS_DIR', '')) / 'smollm2-2-layers.gguf'
 # For a machine that is busy with other things; nothing here takes as long as that when it works.
 PATIENCE = 120
+# For a server whose weights are waited for.
+LOGS_WEIGHTS = {'RHIZOME_LOG': 'debug'}
 
 
 def environment(**changes):
@@ -102,15 +104,11 @@ class Running:
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return json.load(answer)
 
-    def wait_until_caching(self):
-        """Asks until the server knows its weights: nothing is cached before."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            self.complete('hello', max_tokens=1)
-            while not self.lines.empty():
-                if re.search(r'keyspace [0-9a-f]{16}', self.lines.get() or ''):
-                    return
-        raise AssertionError('the server never began to cache')
+    def wait_for_weights(self):
+        """Until the server knows its weights: nothing is cached before. It must have been started to log that."""
+        known = r'weights known after'
+        if not any(re.search(known, line) for line in self.said):
+            self.wait_for_line(known)
 
     def child(self):
         """The process that it started."""

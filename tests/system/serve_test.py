@@ -111,9 +111,10 @@ class Serve(program.Case):
 
     def test_what_was_restored_is_said_everywhere(self):
         running = self.start('serve', '-m', program.MODEL, '-t', '1', '-c', '1024', '--port', '0', '-np', '2',
-                             '--metrics-port', '0', '--json')
+                             '--metrics-port', '0', '--json', **program.LOGS_WEIGHTS)
         metrics = running.wait_for_line(r'metrics at (http://127\.0\.0\.1:\d+)/metrics')[1]
         running.wait_until_listening()
+        running.wait_for_weights()
         prompt = 'A rhizome is a root that spreads sideways and feeds many stems. ' * 20
         first = running.complete(prompt, id_slot=0)['usage']
         second = running.complete(prompt, id_slot=1)['usage']
@@ -142,8 +143,8 @@ class Serve(program.Case):
         self.assertGreater(summary['seconds_saved'], 0)
 
     def test_salts_keep_rows_apart(self):
-        running = self.serve('-np', '2')
-        running.wait_until_caching()
+        running = self.serve('-np', '2', **program.LOGS_WEIGHTS)
+        running.wait_for_weights()
         prompt = 'A rhizome is a root that spreads sideways and feeds many stems. ' * 20
 
         def cached(salt):
@@ -159,9 +160,10 @@ class Serve(program.Case):
 
     def test_an_idle_conversation_goes_on_to_the_token(self):
         running = self.start('serve', '-m', program.MODEL, '-t', '1', '-c', '1024', '--port', '0', '-np', '2',
-                             '--metrics-port', '0')
+                             '--metrics-port', '0', **program.LOGS_WEIGHTS)
         metrics = running.wait_for_line(r'metrics at (http://127\.0\.0\.1:\d+)/metrics')[1]
         running.wait_until_listening()
+        running.wait_for_weights()
         first = 'A rhizome is a root that spreads sideways and feeds many stems. ' * 10 + 'It is white'
         answer = running.complete(first, id_slot=0)
         running.complete('Something else that nobody has said before. ' * 20, id_slot=1)
