@@ -72,6 +72,29 @@ TEST_F(FaultTierTest, ATornWriteSaysThatItIsDone) {
   EXPECT_EQ(tier.counts().torn, 1u);
 }
 
+TEST_F(FaultTierTest, ADelayedCompletionComesAFewCallsLater) {
+  FaultTier tier(memory({}), {.delay = 1}, 3);
+  const TierRequest request{.tag = 1, .operation = TierOperation::kWrite, .key = {}, .from = image_};
+  ASSERT_EQ(tier.submit(std::span(&request, 1)), 1u);
+  TierCompletion completion;
+  EXPECT_EQ(tier.collect(std::span(&completion, 1), 0), 0u);
+  EXPECT_EQ(tier.usage().requests, 1u);
+  int calls = 1;
+  while (tier.collect(std::span(&completion, 1), 0) == 0 && calls < 20)
+    ++calls;
+  EXPECT_EQ(completion.outcome, TierOutcome::kDone);
+  EXPECT_EQ(tier.usage().requests, 0u);
+  EXPECT_EQ(tier.counts().delayed, 1u);
+}
+
+TEST_F(FaultTierTest, ABusyTierTakesNothing) {
+  FaultTier tier(memory({}), {.busy = 1}, 3);
+  const TierRequest request{.tag = 1, .operation = TierOperation::kWrite, .key = {}, .from = image_};
+  EXPECT_EQ(tier.submit(std::span(&request, 1)), 0u);
+  EXPECT_EQ(tier.usage().requests, 0u);
+  EXPECT_EQ(tier.counts().busy, 1u);
+}
+
 TEST_F(FaultTierTest, TheSameSeedMakesTheSameFaults) {
   std::vector<std::vector<TierOutcome>> runs;
   for (int again = 0; again < 2; ++again) {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <optional>
 
+#include "machine/thread.h"
+
 namespace rhizome {
 namespace {
 
@@ -26,13 +28,20 @@ size_t MemoryTier::KeyHash::operator()(const BlockKey& key) const {
 }
 
 size_t MemoryTier::collect(std::span<TierCompletion> out, uint64_t wait_ns) {
-  // No more than is handed out: the rest can still be cancelled.
-  for (size_t begun = 0; begun < out.size(); ++begun) {
-    const std::optional<TierRequest> request = queue_.begin();
-    if (!request) break;
-    queue_.finish(perform(*request));
+  if (out.empty()) return 0;
+  const uint64_t start = monotonic_now_ns();
+  for (;;) {
+    // No more than is handed out: the rest can still be cancelled.
+    for (size_t begun = 0; begun < out.size(); ++begun) {
+      const std::optional<TierRequest> request = queue_.begin();
+      if (!request) break;
+      queue_.finish(perform(*request));
+    }
+    const size_t count = queue_.collect(out);
+    // What is still under way is at work in another collector, for no longer than a copy takes.
+    if (count > 0 || queue_.under_way() == 0 || monotonic_now_ns() - start >= wait_ns) return count;
+    yield_thread();
   }
-  return queue_.collect(out, wait_ns);
 }
 
 TierCompletion MemoryTier::perform(const TierRequest& request) {

@@ -1,7 +1,6 @@
 // A tier in the process's own memory: what a tier is without a device. It forgets the images used longest ago first.
 //
-// It has no thread: whoever collects does the work. What it copies is counted nowhere, so the store does not use it for
-// blocks that are hot; that is what the slab is for.
+// It has no thread: whoever collects does the work. A read copies; blocks that are hot belong into the slab.
 //
 // Thread-safety: as Tier.
 #pragma once

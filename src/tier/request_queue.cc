@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "contract/check.h"
-#include "machine/clock.h"
 
 namespace rhizome {
 
@@ -11,11 +10,11 @@ size_t RequestQueue::submit(std::span<const TierRequest> requests) {
   const MutexLock lock(mutex_);
   const size_t count = std::min(requests.size(), requests_max_ - taken());
   waiting_.insert(waiting_.end(), requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(count));
-  if (count > 0) changed_.notify_all();
   return count;
 }
 
-std::optional<TierRequest> RequestQueue::take_first() {
+std::optional<TierRequest> RequestQueue::begin() {
+  const MutexLock lock(mutex_);
   if (waiting_.empty()) return std::nullopt;
   const TierRequest request = waiting_.front();
   waiting_.pop_front();
@@ -23,23 +22,11 @@ std::optional<TierRequest> RequestQueue::take_first() {
   return request;
 }
 
-std::optional<TierRequest> RequestQueue::begin() {
-  const MutexLock lock(mutex_);
-  return take_first();
-}
-
-std::optional<TierRequest> RequestQueue::begin_within(uint64_t wait_ns) {
-  const MutexLock lock(mutex_);
-  if (waiting_.empty()) changed_.wait_for(mutex_, wait_ns);
-  return take_first();
-}
-
 void RequestQueue::finish(const TierCompletion& completion) {
   const MutexLock lock(mutex_);
   RHIZOME_CHECK(working_ > 0);
   --working_;
   done_.push_back(completion);
-  changed_.notify_all();
 }
 
 bool RequestQueue::cancel(uint64_t tag) {
@@ -48,19 +35,11 @@ bool RequestQueue::cancel(uint64_t tag) {
   if (found == waiting_.end()) return false;
   waiting_.erase(found);
   done_.push_back({.tag = tag, .outcome = TierOutcome::kCancelled, .bytes = 0, .error = {}});
-  changed_.notify_all();
   return true;
 }
 
-size_t RequestQueue::collect(std::span<TierCompletion> out, uint64_t wait_ns) {
-  if (out.empty()) return 0;
-  const uint64_t start = wait_ns == 0 ? 0 : monotonic_now_ns();
+size_t RequestQueue::collect(std::span<TierCompletion> out) {
   const MutexLock lock(mutex_);
-  while (done_.empty() && taken() > 0 && wait_ns > 0) {
-    const uint64_t waited = monotonic_now_ns() - start;
-    if (waited >= wait_ns) break;
-    changed_.wait_for(mutex_, wait_ns - waited);
-  }
   const size_t count = std::min(out.size(), done_.size());
   const auto end = done_.begin() + static_cast<std::ptrdiff_t>(count);
   std::copy(done_.begin(), end, out.begin());

@@ -26,23 +26,19 @@ class RequestQueue {
   size_t submit(std::span<const TierRequest> requests);
   // One that waits; from now on it is at work, and finish() must follow.
   std::optional<TierRequest> begin();
-  // The same, waiting for one at most `wait_ns`.
-  std::optional<TierRequest> begin_within(uint64_t wait_ns);
   void finish(const TierCompletion& completion);
   // True: it waited and is done as kCancelled.
   bool cancel(uint64_t tag);
-  // Completions, up to out.size(). Waits at most `wait_ns` for the first while something is at work or waits.
-  size_t collect(std::span<TierCompletion> out, uint64_t wait_ns);
+  // Completions that are there, up to out.size().
+  size_t collect(std::span<TierCompletion> out);
   size_t under_way() const;
   size_t requests_max() const { return requests_max_; }
 
  private:
   size_t taken() const REQUIRES(mutex_) { return waiting_.size() + working_ + done_.size(); }
-  std::optional<TierRequest> take_first() REQUIRES(mutex_);
 
   const size_t requests_max_;
   mutable Mutex mutex_;
-  CondVar changed_;
   std::deque<TierRequest> waiting_ GUARDED_BY(mutex_);
   size_t working_ GUARDED_BY(mutex_) = 0;
   std::deque<TierCompletion> done_ GUARDED_BY(mutex_);
