@@ -21,7 +21,7 @@ namespace {
 
 int say(const std::string& text) {
   std::fputs(text.c_str(), stdout);
-  return std::fflush(stdout) == 0 ? kDone : kFailed;
+  return kDone;
 }
 
 int wrong_call(const std::string& line) {
@@ -88,8 +88,8 @@ std::string version_text() {
 int program_main(const std::vector<std::string>& words) try {
   follow_log_level();
   const int status = dispatch(words);
-  // A full disk behind a redirection must not look like success.
-  if (std::cout.flush()) return status;
+  // A full disk behind a redirection must not look like success. The two share a descriptor, not what failed.
+  if (std::cout.flush() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   log_error("the output could not be written in full");
   return status != 0 ? status : kFailed;
 } catch (const std::exception& error) {

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import shutil
+import subprocess
 import unittest
 
 import program
@@ -82,6 +83,15 @@ class Calls(program.Case):
         done = self.call('--version')
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stdout, r'\Arhizome \d+\.\d+\.\d+\nengine  llama\.cpp v0\.5\.0\nformats .+\n\Z')
+
+    def test_output_that_is_lost_is_no_success(self):
+        for words in (['--help'], ['serve', '--help'], ['replay', '--help'], ['bench', 'index', 'single', '--quick'],
+                      ['replay', 'synthetic', '--capacity', '10', '--json']):
+            with self.subTest(words=words), open('/dev/full', 'w') as full:
+                done = subprocess.run([program.PROGRAM, *words], env=self.environment, text=True, check=False,
+                                      timeout=program.PATIENCE, stdout=full, stderr=subprocess.PIPE)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn('the output could not be written', done.stderr)
 
     def test_the_reference_page_is_up_to_date(self):
         done = self.call('reference')
