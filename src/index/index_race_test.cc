@@ -231,23 +231,26 @@ TEST_F(IndexRace, APinBeforeTheVictimDiesKeepsIt) {
   expect_drained();
 }
 
-// The last pin goes just when the evictor has put a pinned run aside: one of the two must see it.
+// The last pin goes while the evictor puts a pinned run aside: one of the two must see it.
 TEST_F(IndexRace, ARunReleasedWhileItIsPutAsideIsACandidateAgain) {
-  const std::vector<Token> tokens = blocks_of({1, 2});
-  store_and_release(tokens, 10);
-  std::vector<Location> found(2);
-  Match match = index_.lookup(root_, tokens, found);
-  RaceHold hold("index.evict.not_queued");
-  std::vector<Location> gone;
-  {
-    Thread evictor = in_thread([&] { gone = evict(5); });
-    hold.wait_reached();
-    EXPECT_TRUE(index_.release(std::move(match.handle)));
-    hold.let_go();
+  // After it was seen to be pinned, and after it was put aside.
+  for (const char* const point : {"index.evict.pinned", "index.evict.not_queued"}) {
+    SCOPED_TRACE(point);
+    const std::vector<Token> tokens = blocks_of({1, 2});
+    store_and_release(tokens, 10);
+    std::vector<Location> found(2);
+    Match match = index_.lookup(root_, tokens, found);
+    RaceHold hold(point);
+    std::vector<Location> gone;
+    {
+      Thread evictor = in_thread([&] { gone = evict(5); });
+      hold.wait_reached();
+      EXPECT_TRUE(index_.release(std::move(match.handle)));
+      hold.let_go();
+    }
+    EXPECT_EQ(gone.size() + evict(5).size(), 2u);
+    expect_drained();
   }
-  const std::vector<Location> later = evict(5);
-  EXPECT_EQ(gone.size() + later.size(), 2u);
-  expect_drained();
 }
 
 // Whoever lets go last is slow to say so; meanwhile another one pins and lets go, and the run dies.
@@ -429,24 +432,6 @@ TEST_F(IndexRace, ADyingRunIsNotFound) {
     hold.let_go();
   }
   EXPECT_EQ(look(tokens), (std::vector<Location>{20, 21}));
-  expect_drained();
-}
-
-// The last pin goes between the evictor's look and the moment it forgets the run.
-TEST_F(IndexRace, ARunReleasedBeforeItIsPutAsideIsACandidateAgain) {
-  const std::vector<Token> tokens = blocks_of({1, 2});
-  store_and_release(tokens, 10);
-  std::vector<Location> found(2);
-  Match match = index_.lookup(root_, tokens, found);
-  RaceHold hold("index.evict.pinned");
-  std::vector<Location> gone;
-  {
-    Thread evictor = in_thread([&] { gone = evict(5); });
-    hold.wait_reached();
-    EXPECT_TRUE(index_.release(std::move(match.handle)));
-    hold.let_go();
-  }
-  EXPECT_EQ(gone.size() + evict(5).size(), 2u);
   expect_drained();
 }
 
