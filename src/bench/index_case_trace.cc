@@ -26,7 +26,7 @@ struct Plan {
 };
 
 // Plays the whole trace with each contestant in turn: one that is fast would otherwise spend most of its time fetching
-// back what the slow ones have driven out of the processor's caches. Drift evens out over the passes.
+// back what the slow ones have driven out of the processor's caches. Where a ratio is promised, passes even out drift.
 template <uint32_t kBlock>
 Status play(IndexStage& stage, const Plan& plan, uint32_t threads, Comparison& speed, Comparison& latency) {
   const TraceShape shape{.capacity_tokens = plan.capacity_tokens, .threads = threads};
