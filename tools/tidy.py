@@ -52,7 +52,7 @@ THIRD_PARTY = [
     (r'CLI/', ['cli', 'bench']),
     (r'nlohmann/', ['cli', 'bench']),
     (r'boost/', ['serve/http', 'bench']),
-    (r'zstd\.h', ['bench']),
+    (r'zstd\.h', ['bench', 'codec']),
     (r'prometheus/', ['serve/http']),
     (r'(llama|ggml|gguf|ggml-[a-z]+|llama-cpp)\.h$', ['engine/llama']),
 ]
