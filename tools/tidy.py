@@ -46,7 +46,7 @@ BANNED = [
 # A third party is named in the layers listed here and nowhere else. Tests may use the test library.
 THIRD_PARTY = [
     (r'tl/', ['contract']),
-    (r'openssl/', ['block']),
+    (r'openssl/', ['block', 'codec']),
     (r'xxhash\.h', ['block', 'bench']),
     (r'fmt/|spdlog/', ['telemetry']),
     (r'CLI/', ['cli', 'bench']),
