@@ -83,8 +83,7 @@ uint64_t SectionCodec::bytes_max(const SectionShape& shape) {
 
 uint64_t SectionCodec::room_bytes(Codec codec, ElementType type, const SectionShape& shape) {
   const PlaneShape plane = plane_shape(shape);
-  if (codec == Codec::kZstdPlanes)
-    return std::max(bytes_max(shape), kCountBytes + zstd_planes_bytes_max(shape.raw_bytes()));
+  if (codec == Codec::kZstdPlanes) return std::max(bytes_max(shape), kCountBytes + zstd_planes_bytes_max(shape));
   // All of them escapes, and for E-rANS the stream as well.
   const uint64_t escapes = plane.padded_values() + kEscapeSlackBytes;
   const uint64_t stream = codec == Codec::kRans ? rans_stream_bytes_max(plane.padded_values()) : 0;

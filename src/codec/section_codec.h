@@ -3,7 +3,7 @@
 //   u32 escapes, or kStoredSection: the rows follow as they are, one behind the other, because the codec gains nothing
 //   E3      bases, planes, rest, escapes                                                       (plane_kernels.h)
 //   E-rANS  u8 top, 32 frequencies (u16), planes of the rest, rest, escapes, stream of top - exponent  (rans.h)
-//   zstd    (no escapes) a zstd frame of the bytes by significance                             (zstd_planes.h)
+//   zstd    (no escapes) a zstd frame for each byte of the elements, the highest first         (zstd_planes.h)
 //
 // Thread-safety: the workspace belongs to one thread; else pure functions over the caller's memory.
 #pragma once

@@ -39,8 +39,8 @@ void unite(const std::byte* planes, const SectionShape& shape, std::byte* values
 
 }  // namespace
 
-uint64_t zstd_planes_bytes_max(uint64_t raw_bytes) {
-  return ZSTD_compressBound(raw_bytes);
+uint64_t zstd_planes_bytes_max(const SectionShape& shape) {
+  return shape.element_bytes * ZSTD_compressBound(uint64_t{shape.rows_count} * shape.channels);
 }
 
 uint64_t encode_zstd_planes(const std::byte* values, const SectionShape& shape, std::span<std::byte> out,
@@ -56,16 +56,23 @@ uint64_t encode_zstd_planes(const std::byte* values, const SectionShape& shape, 
     default:
       part<4>(values, shape, planes.data());
   }
-  const size_t written = ZSTD_compressCCtx(workspace.zstd().compress, out.data(), out.size(), planes.data(),
-                                           planes.size(), kZstdPlanesLevel);
-  return ZSTD_isError(written) != 0 ? 0 : written;
+  const size_t plane_bytes = planes.size() / shape.element_bytes;
+  size_t written = 0;
+  for (size_t plane = 0; plane < shape.element_bytes; ++plane) {
+    const std::span<std::byte> room = out.subspan(written);
+    const size_t size = ZSTD_compressCCtx(workspace.zstd().compress, room.data(), room.size(),
+                                          planes.data() + plane * plane_bytes, plane_bytes, kZstdPlanesLevel);
+    if (ZSTD_isError(size) != 0) return 0;
+    written += size;
+  }
+  return written;
 }
 
-Status decode_zstd_planes(std::span<const std::byte> frame, const SectionShape& shape, std::byte* values,
+Status decode_zstd_planes(std::span<const std::byte> frames, const SectionShape& shape, std::byte* values,
                           CodecWorkspace& workspace) {
   const std::span<std::byte> planes = workspace.take(CodecWorkspace::Purpose::kPlanes, shape.raw_bytes());
   const size_t read =
-      ZSTD_decompressDCtx(workspace.zstd().decompress, planes.data(), planes.size(), frame.data(), frame.size());
+      ZSTD_decompressDCtx(workspace.zstd().decompress, planes.data(), planes.size(), frames.data(), frames.size());
   if (ZSTD_isError(read) != 0 || read != planes.size()) return broken(ImageRule::kSectionBytes);
   switch (shape.element_bytes) {
     case 1:

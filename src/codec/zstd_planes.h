@@ -18,14 +18,14 @@ class CodecWorkspace;
 
 inline constexpr int kZstdPlanesLevel = 1;
 
-// The most that zstd makes of so many bytes.
-uint64_t zstd_planes_bytes_max(uint64_t raw_bytes);
+// The most that zstd makes of a section.
+uint64_t zstd_planes_bytes_max(const SectionShape& shape);
 
 // What was written; nothing when zstd fails. `out` has zstd_planes_bytes_max().
 uint64_t encode_zstd_planes(const std::byte* values, const SectionShape& shape, std::span<std::byte> out,
                             CodecWorkspace& workspace);
-// kSectionBytes unless the frame gives exactly the section.
-Status decode_zstd_planes(std::span<const std::byte> frame, const SectionShape& shape, std::byte* values,
+// kSectionBytes unless the frames give exactly the section.
+Status decode_zstd_planes(std::span<const std::byte> frames, const SectionShape& shape, std::byte* values,
                           CodecWorkspace& workspace);
 
 }  // namespace rhizome
