@@ -46,13 +46,13 @@ BANNED = [
 # A third party is named in the layers listed here and nowhere else. Tests may use the test library.
 THIRD_PARTY = [
     (r'tl/', ['contract']),
-    (r'openssl/', ['block']),
+    (r'openssl/', ['block', 'codec']),
     (r'xxhash\.h', ['block', 'bench']),
     (r'fmt/|spdlog/', ['telemetry']),
     (r'CLI/', ['cli', 'bench']),
     (r'nlohmann/', ['cli', 'bench']),
     (r'boost/', ['serve/http', 'bench']),
-    (r'zstd\.h', ['bench']),
+    (r'zstd\.h', ['bench', 'codec']),
     (r'prometheus/', ['serve/http']),
     (r'(llama|ggml|gguf|ggml-[a-z]+|llama-cpp)\.h$', ['engine/llama']),
 ]

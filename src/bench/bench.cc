@@ -19,9 +19,11 @@ namespace {
 
 constexpr std::array kBenchmarks = {
     Benchmark{"agents", "llama-server, stock and with Rhizome: both get the same agents", agents_case_texts,
-              run_agents_bench, true},
+              run_agents_bench, true, false},
     Benchmark{"index", "the prefix index beside a tree of locks and a hash map", index_case_texts, run_index_bench,
-              false},
+              false, false},
+    Benchmark{"codec", "the codecs of block images beside memcpy and zstd", codec_case_texts, run_codec_bench, false,
+              true},
 };
 
 }  // namespace
@@ -84,12 +86,14 @@ std::unique_ptr<CLI::App> make_parser(Typed& typed) {
   app->add_option("NAME", typed.name, "The benchmark: " + known_names())->required();
   app->add_option("CASE", typed.options.cases, "What of it; without one, all");
   app->add_flag("--quick", typed.options.quick,
-                "Less of everything: agents with the two-layer model, under a minute; index under 10 s");
+                "Less of everything: agents with the two-layer model, under a minute; index and codec under 10 s");
   app->add_flag("--json", typed.options.json, "One JSON object on standard output and nothing else there");
   app->add_option("--model", typed.options.model, "agents: another GGUF model than the one that `make setup` fetched");
   app->add_option("--picture", typed.options.picture,
                   "agents: where to draw the computed tokens of each round (default: build/demo.svg, installed: "
                   "rhizome-demo.svg)");
+  app->add_option("--kv", typed.options.kv,
+                  "codec: a file of a model's KV (docs/codec.md); without it made-up KV, and no sizes");
   app->footer(footer());
   return app;
 }
@@ -122,6 +126,10 @@ const Benchmark* parse(const BenchCall& call, Typed& typed, int& status) {
   }
   if (!benchmark->takes_model && !(typed.options.model.empty() && typed.options.picture.empty())) {
     std::cerr << "rhizome bench: " << typed.name << " takes no --model and no --picture\n";
+    return nullptr;
+  }
+  if (!benchmark->takes_kv && !typed.options.kv.empty()) {
+    std::cerr << "rhizome bench: " << typed.name << " takes no --kv\n";
     return nullptr;
   }
   return benchmark;

@@ -20,6 +20,7 @@ struct BenchOptions {
   bool json = false;
   std::string model;    // only for agents; empty: the one that tools/setup fetched
   std::string picture;  // only for agents; empty: where it is by default
+  std::string kv;       // only for codec; empty: made up
 };
 
 struct CaseText {
@@ -35,6 +36,7 @@ struct Benchmark {
   // The exit status.
   int (*run)(const BenchOptions& options);
   bool takes_model;  // --model and --picture
+  bool takes_kv;     // --kv
 };
 
 std::span<const Benchmark> benchmarks();
@@ -48,5 +50,7 @@ std::vector<CaseText> agents_case_texts();
 int run_agents_bench(const BenchOptions& options);
 std::vector<CaseText> index_case_texts();
 int run_index_bench(const BenchOptions& options);
+std::vector<CaseText> codec_case_texts();
+int run_codec_bench(const BenchOptions& options);
 
 }  // namespace rhizome::bench

@@ -182,6 +182,24 @@ Result<std::string> read_text_file(const std::string& path, uint64_t limit_bytes
   return read_whole<std::string>(path, limit_bytes);
 }
 
+Result<std::string> read_secret_file(const std::string& path, uint64_t limit_bytes) {
+  const Descriptor file(open_retrying(path.c_str(), O_RDONLY | O_NONBLOCK));
+  if (!file.valid()) return fail_errno("cannot open the file");
+  struct stat found{};
+  if (::fstat(file.number(), &found) != 0) return fail_errno("cannot look at the file");
+  if (!S_ISREG(found.st_mode)) return fail(Code::kInvalidArgument, "not a regular file");
+  if (found.st_uid != ::geteuid()) return fail(Code::kPermissionDenied, "the file of secrets belongs to somebody else");
+  if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    return fail(Code::kPermissionDenied, "others may read or write the file of secrets: chmod 600");
+  if (found.st_size < 0 || static_cast<uint64_t>(found.st_size) > limit_bytes)
+    return fail(Code::kResourceExhausted, "the file is longer than allowed");
+  std::string text(static_cast<size_t>(found.st_size), '\0');
+  const std::optional<size_t> got = read_up_to(file.number(), std::as_writable_bytes(std::span(text)));
+  if (!got) return fail_errno("cannot read the file");
+  text.resize(*got);
+  return text;
+}
+
 Result<std::vector<std::byte>> read_file_range(const std::string& path, uint64_t offset, uint64_t length) {
   const Descriptor file(open_retrying(path.c_str(), O_RDONLY));
   if (!file.valid()) return fail_errno("cannot open the file");

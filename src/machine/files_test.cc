@@ -200,5 +200,19 @@ TEST(ErrorFromErrno, MapsWhatPeopleMeet) {
   }
 }
 
+TEST(SecretFile, IsReadOnlyWhereNobodyElseCan) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("secret");
+  ASSERT_TRUE(write_file_atomically(path, std::string_view("words"), 0600));
+  EXPECT_EQ(read_secret_file(path, 100).value_or(""), "words");
+  EXPECT_EQ(read_secret_file(path, 4).error().code, Code::kResourceExhausted);
+  for (const mode_t mode : {0640U, 0604U, 0620U, 0602U}) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    EXPECT_EQ(read_secret_file(path, 100).error().code, Code::kPermissionDenied) << mode;
+  }
+  EXPECT_EQ(read_secret_file(folder.path(), 100).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(read_secret_file(folder.path("none"), 100).error().code, Code::kNotFound);
+}
+
 }  // namespace
 }  // namespace rhizome

@@ -3,6 +3,7 @@ import json
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import time
 import unittest
@@ -146,6 +147,45 @@ class Index(program.Case):
         done = self.call('bench', 'index', '--model', 'model.gguf')
         self.assertEqual((done.returncode, done.stdout), (2, ''))
         self.assertEqual(done.stderr, 'rhizome bench: index takes no --model and no --picture\n')
+
+
+class Codec(program.Case):
+    def bench(self, *words):
+        done = self.call('bench', 'codec', '--quick', '--json', *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        line = json.loads(done.stdout)
+        self.assertEqual(line['bench'], 'codec')
+        return line['figures']
+
+    def test_without_a_model_it_reports_speeds_only(self):
+        figures = self.bench()
+        speeds = [name for name in figures if re.match(r'ratio_e3_(en|de)code_vs_(memcpy|zstd1_planes)', name)]
+        self.assertEqual(len(speeds), 4, figures)
+        self.assertFalse([name for name in figures if name.startswith('e3_ratio') or '_size' in name])
+
+    def test_sizes_are_of_the_file(self):
+        file = self.folder / 'kv'
+        layers, tokens, channels = 2, 256, 64
+        # One exponent: three planes and seven bits of the rest, no escapes.
+        row = b''.join(struct.pack('<H', 0x3f80 | i % 128) for i in range(channels))
+        file.write_bytes(struct.pack('<4I', layers, tokens, channels, 0) + row * (layers * 2 * tokens))
+        figures = self.bench('sizes', '--kv', file)
+        self.assertTrue(1.3 < figures['e3_ratio_bf16'] <= figures['e3_ratio_bf16_b256'] < 16 / 11)
+        for tokens in (16, 64, 256):
+            self.assertIn(f'erans_ratio_bf16_b{tokens}', figures)
+        self.assertIn('ratio_erans_vs_e3_size', figures)
+
+    def test_a_file_that_is_none(self):
+        file = self.folder / 'kv'
+        file.write_bytes(b'no rows')
+        done = self.call('bench', 'codec', '--kv', file)
+        self.assertEqual((done.returncode, done.stdout), (1, ''))
+        self.assertEqual(done.stderr, f'rhizome bench: {file}: the file of KV has no header\n')
+
+    def test_others_take_no_kv(self):
+        done = self.call('bench', 'index', '--kv', 'file')
+        self.assertEqual((done.returncode, done.stdout), (2, ''))
+        self.assertEqual(done.stderr, 'rhizome bench: index takes no --kv\n')
 
 
 if __name__ == '__main__':
