@@ -28,7 +28,6 @@ std::vector<std::byte> Layout::encoding() const {
     append_little(out, uint8_t{0});
     append_little(out, part.layer);
     append_little(out, part.element_type);
-    append_little(out, part.element_bytes);
     append_little(out, part.row_bytes);
   }
   return out;

@@ -1,6 +1,5 @@
 // The layout: the shape of one block's KV. A block's payload is its parts one behind the other, in
-// the order given; a part holds, for each of the block's tokens in order, `row_bytes` bytes
-// (row order) or, transposed, for each of its elements the values of all the block's tokens.
+// the order given; a part holds, for each of the block's tokens in order, `row_bytes` bytes.
 //
 // Thread-safety: plain values.
 #pragma once
@@ -15,12 +14,11 @@ struct LayoutPart {
   enum class Kind : uint8_t { kKey = 0, kValue = 1 };
 
   Kind kind = Kind::kKey;
-  uint8_t window = 0;          // 1: rows are only needed inside the sliding window
-  uint8_t transposed = 0;      // 1: element-major (engines without flash attention keep V so)
-  uint32_t layer = 0;          // counted among the parts of the same kind and window
-  uint32_t element_type = 0;   // the engine's own type number
-  uint32_t element_bytes = 0;  // of one element when transposed, else 0
-  uint64_t row_bytes = 0;      // bytes a token
+  uint8_t window = 0;         // 1: rows are only needed inside the sliding window
+  uint8_t transposed = 0;     // 1: the engine keeps it element by element, so it computes otherwise; a payload does not
+  uint32_t layer = 0;         // counted among the parts of the same kind and window
+  uint32_t element_type = 0;  // the engine's own type number
+  uint64_t row_bytes = 0;     // bytes a token
 
   friend bool operator==(const LayoutPart&, const LayoutPart&) = default;
 };

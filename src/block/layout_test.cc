@@ -18,7 +18,6 @@ Layout golden_layout() {
                      .transposed = 1,
                      .layer = 3,
                      .element_type = 1,
-                     .element_bytes = 2,
                      .row_bytes = 0x0102030405060708}}};
 }
 
@@ -29,12 +28,10 @@ TEST(Layout, EncodesAsTheFormatSays) {
             "00000000"
             "00000000"
             "01000000"
-            "00000000"
             "4000000000000000"
             "01010100"
             "03000000"
             "01000000"
-            "02000000"
             "0807060504030201");
   EXPECT_EQ(hex_of(Layout{.block_tokens = 256, .parts = {}}.encoding()), "0001000000000000");
 }
@@ -52,7 +49,6 @@ TEST(Layout, EncodesAnyDifferenceDifferently) {
   EXPECT_TRUE(changed([](Layout& layout) { layout.parts[0].transposed = 1; }));
   EXPECT_TRUE(changed([](Layout& layout) { layout.parts[0].layer = 1; }));
   EXPECT_TRUE(changed([](Layout& layout) { layout.parts[0].element_type = 8; }));
-  EXPECT_TRUE(changed([](Layout& layout) { layout.parts[0].element_bytes = 2; }));
   EXPECT_TRUE(changed([](Layout& layout) { layout.parts[0].row_bytes = 65; }));
   EXPECT_TRUE(changed([](Layout& layout) { layout.parts[0].row_bytes = 64ull << 32; }));
   EXPECT_TRUE(changed([](Layout& layout) { std::swap(layout.parts[0], layout.parts[1]); }));

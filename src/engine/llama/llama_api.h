@@ -29,6 +29,7 @@ static_assert(LLAMA_STATE_SEQ_VERSION == kLlamaStateSeqVersion,
   F(model_has_encoder)                     \
   F(model_has_decoder)                     \
   F(model_n_swa)                           \
+  F(model_n_head_kv)                       \
   F(model_n_ctx_train)                     \
   F(model_meta_val_str)                    \
   F(model_get_vocab)                       \

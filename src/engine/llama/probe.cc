@@ -106,6 +106,7 @@ Result<ContextShape> probe_context(const LlamaApi& api, llama_context* context, 
 
   ContextShape shape;
   shape.blob = std::move(*blob);
+  shape.blob.kv_heads = static_cast<uint32_t>(std::max(api.model_n_head_kv(api.get_model(context)), 1));
   const uint32_t streams = plan.unified ? 1 : api.n_seq_max(context);
   if (shape.blob.streams != streams) return fail(Code::kUnimplemented, "the cache has an unexpected number of streams");
   const auto window = static_cast<uint32_t>(std::max(api.model_n_swa(api.get_model(context)), 0));

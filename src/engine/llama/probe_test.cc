@@ -118,6 +118,7 @@ TEST_F(Probe, LearnsWhatTheContextHolds) {
       const auto shape = probe_context(api_, context.get(), found);
       ASSERT_TRUE(shape);
       EXPECT_EQ(shape->blob.streams, unified ? 1U : 3U);
+      EXPECT_EQ(shape->blob.kv_heads, 1U);
       EXPECT_EQ(shape->window, model == windowed.get() ? 48U : 0U);
       EXPECT_EQ(shape->cells, unified ? 3072U : 1024U);
       if (model == windowed.get()) {

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
+#include <ggml.h>
+
 #include "contract/check.h"
+#include "engine/llama/element_transpose.h"
 
 namespace rhizome {
 namespace {
@@ -131,14 +135,74 @@ bool same_part(const BlobPart& a, const BlobPart& b) {
   return a.type == b.type && a.row_bytes == b.row_bytes && a.element_bytes == b.element_bytes;
 }
 
+// Calls visit(index of the part, the part, bytes a token that a payload has of this section before it) for each part in
+// the blob's order: a blob has K of all layers first, a payload has K and V of each layer.
+template <class Visit>
+void for_each_part(const BlobSection& section, Visit visit) {
+  const bool values = section.parts.size() > section.layers;
+  for (size_t half = 0; half < (values ? 2 : 1); ++half) {
+    uint64_t before = 0;
+    for (size_t layer = 0; layer < section.layers; ++layer) {
+      const BlobPart& key = section.parts[layer];
+      const size_t index = half * section.layers + layer;
+      visit(index, section.parts[index], before + (half == 0 ? 0 : key.row_bytes));
+      before += key.row_bytes + (values ? section.parts[section.layers + layer].row_bytes : 0);
+    }
+  }
+}
+
+uint64_t token_bytes(const BlobSection& section) {
+  uint64_t bytes = 0;
+  for (const BlobPart& part : section.parts)
+    bytes += part.row_bytes;
+  return bytes;
+}
+
+ElementType element_type_of(int32_t engine_type) {
+  switch (engine_type) {
+    case GGML_TYPE_F32:
+      return ElementType::kF32;
+    case GGML_TYPE_F16:
+      return ElementType::kF16;
+    case GGML_TYPE_BF16:
+      return ElementType::kBf16;
+    default:
+      return ElementType::kOpaque;
+  }
+}
+
+// Layers that all have K and V, each as wide as in any other.
+struct AlikeLayers {
+  ElementType element_type = ElementType::kOpaque;  // so when they are not alike, or quantised
+  uint64_t count = 0;
+  uint64_t key_bytes = 0;
+  uint64_t value_bytes = 0;
+};
+
+AlikeLayers alike_layers(const BlobShape& shape) {
+  AlikeLayers layers;
+  for (const BlobSection& section : shape.sections) {
+    if (section.parts.empty() || section.parts.size() != size_t{2} * section.layers) return {};
+    if (layers.count == 0) {
+      layers.element_type = element_type_of(section.parts.front().type);
+      layers.key_bytes = section.parts.front().row_bytes;
+      layers.value_bytes = section.parts.back().row_bytes;
+    }
+    layers.count += section.layers;
+    for (const BlobPart& part : section.parts) {
+      const uint64_t bytes = part.value ? layers.value_bytes : layers.key_bytes;
+      if (element_type_of(part.type) != layers.element_type || part.row_bytes != bytes) return {};
+    }
+  }
+  return layers;
+}
+
 }  // namespace
 
 uint64_t BlobShape::payload_bytes(uint64_t tokens) const {
   uint64_t bytes = 0;
-  for (const BlobSection& section : sections) {
-    for (const BlobPart& part : section.parts)
-      bytes += part.row_bytes * tokens;
-  }
+  for (const BlobSection& section : sections)
+    bytes += token_bytes(section) * tokens;
   return bytes;
 }
 
@@ -146,21 +210,50 @@ Layout BlobShape::layout(uint32_t block_tokens) const {
   Layout layout;
   layout.block_tokens = block_tokens;
   for (const BlobSection& section : sections) {
-    uint32_t keys = 0;
-    uint32_t values = 0;
-    for (const BlobPart& part : section.parts) {
-      LayoutPart out;
-      out.kind = part.value ? LayoutPart::Kind::kValue : LayoutPart::Kind::kKey;
-      out.window = section.window ? 1 : 0;
-      out.transposed = part.value && section.transposed ? 1 : 0;
-      out.layer = part.value ? values++ : keys++;
-      out.element_type = static_cast<uint32_t>(part.type);
-      out.element_bytes = part.element_bytes;
-      out.row_bytes = part.row_bytes;
-      layout.parts.push_back(out);
+    const bool values = section.parts.size() > section.layers;
+    for (uint32_t layer = 0; layer < section.layers; ++layer) {
+      for (uint32_t half = 0; half < (values ? 2 : 1); ++half) {
+        const BlobPart& part = section.parts[half * section.layers + layer];
+        LayoutPart out;
+        out.kind = part.value ? LayoutPart::Kind::kValue : LayoutPart::Kind::kKey;
+        out.window = section.window ? 1 : 0;
+        out.transposed = part.value && section.transposed ? 1 : 0;
+        out.layer = layer;
+        out.element_type = static_cast<uint32_t>(part.type);
+        out.row_bytes = part.row_bytes;
+        layout.parts.push_back(out);
+      }
     }
   }
   return layout;
+}
+
+BlockGeometry BlobShape::geometry(uint32_t block_tokens) const {
+  BlockGeometry opaque;
+  opaque.element_type = ElementType::kOpaque;
+  opaque.layout = ImageLayout::kOpaque;
+  const uint64_t bytes = payload_bytes(block_tokens);
+  if (block_tokens > BlockGeometry::kTokensMax || bytes > std::numeric_limits<uint32_t>::max()) return opaque;
+  opaque.tokens_count = static_cast<uint16_t>(block_tokens);
+  opaque.opaque_bytes = static_cast<uint32_t>(bytes);
+  const AlikeLayers layers = alike_layers(*this);
+  const uint64_t unit = element_bytes(layers.element_type);
+  if (unit == 0 || layers.count > BlockGeometry::kLayersMax) return opaque;
+  if (layers.key_bytes % unit != 0 || layers.value_bytes % unit != 0) return opaque;
+  const uint64_t key_channels = layers.key_bytes / unit;
+  const uint64_t value_channels = layers.value_bytes / unit;
+  const bool is_divided = kv_heads >= 1 && kv_heads <= BlockGeometry::kHeadsMax && key_channels % kv_heads == 0 &&
+                          value_channels % kv_heads == 0;
+  const uint64_t heads = is_divided ? kv_heads : 1;
+  if (std::max(key_channels, value_channels) / heads > std::numeric_limits<uint16_t>::max()) return opaque;
+  BlockGeometry geometry;
+  geometry.element_type = layers.element_type;
+  geometry.layers_count = static_cast<uint16_t>(layers.count);
+  geometry.tokens_count = static_cast<uint16_t>(block_tokens);
+  geometry.kv_heads_count = static_cast<uint16_t>(heads);
+  geometry.key_width = static_cast<uint16_t>(key_channels / heads);
+  geometry.value_width = static_cast<uint16_t>(value_channels / heads);
+  return geometry;
 }
 
 Result<BlobShape> discover_blob_shape(std::span<const std::byte> blob, uint32_t cells) {
@@ -237,36 +330,41 @@ int64_t BlobReader::cell_of(const Section& section, int32_t position) {
   return at != section.by_position.end() && at->first == position ? int64_t{at->second} : -1;
 }
 
+bool BlobReader::find_runs(const Section& section, uint32_t first, uint32_t tokens, std::vector<CellRun>& runs) {
+  runs.clear();
+  for (uint32_t i = 0; i < tokens; ++i) {
+    const int64_t found = cell_of(section, static_cast<int32_t>(first + i));
+    if (found < 0) return false;
+    const auto cell = static_cast<uint64_t>(found);
+    if (runs.empty() || cell != runs.back().cell + runs.back().count) runs.push_back({i, cell, 0});
+    ++runs.back().count;
+  }
+  return true;
+}
+
 bool BlobReader::copy_payload(uint32_t first, uint32_t tokens, std::span<std::byte> payload) const {
   RHIZOME_CHECK(payload.size() == shape_->payload_bytes(tokens));
   std::byte* out = payload.data();
-  std::vector<uint64_t> cells(tokens);
+  std::vector<CellRun> runs;
   for (size_t s = 0; s < sections_.size(); ++s) {
     const Section& section = sections_[s];
-    bool adjacent = true;
-    for (uint32_t i = 0; i < tokens; ++i) {
-      const int64_t cell = cell_of(section, static_cast<int32_t>(first + i));
-      if (cell < 0) return false;
-      cells[i] = static_cast<uint64_t>(cell);
-      adjacent = adjacent && cells[i] == cells[0] + i;
-    }
+    const BlobSection& shape = shape_->sections[s];
+    if (!find_runs(section, first, tokens, runs)) return false;
     const uint64_t section_cells = section.positions.size();
-    for (size_t p = 0; p < section.parts.size(); ++p) {
-      const BlobPart& part = shape_->sections[s].parts[p];
-      const bool transposed = part.value && shape_->sections[s].transposed;
-      const uint64_t unit = transposed ? part.element_bytes : part.row_bytes;
-      const uint64_t planes = transposed ? part.row_bytes / part.element_bytes : 1;
-      for (uint64_t plane = 0; plane < planes; ++plane) {
-        const std::byte* rows = section.parts[p] + plane * section_cells * unit;
-        if (adjacent) {
-          std::memcpy(out, rows + cells[0] * unit, tokens * unit);
-          out += tokens * unit;
-          continue;
+    for_each_part(shape, [&](size_t index, const BlobPart& part, uint64_t before) {
+      std::byte* rows = out + before * tokens;
+      for (const CellRun& run : runs) {
+        std::byte* to = rows + run.token * part.row_bytes;
+        if (part.value && shape.transposed) {
+          const uint64_t unit = part.element_bytes;
+          const ElementGrid grid{part.row_bytes / unit, run.count, part.element_bytes, section_cells * unit};
+          transpose_elements(section.parts[index] + run.cell * unit, grid, to, part.row_bytes);
+        } else {
+          std::memcpy(to, section.parts[index] + run.cell * part.row_bytes, run.count * part.row_bytes);
         }
-        for (uint32_t i = 0; i < tokens; ++i, out += unit)
-          std::memcpy(out, rows + cells[i] * unit, unit);
       }
-    }
+    });
+    out += token_bytes(shape) * tokens;
   }
   return true;
 }
@@ -345,18 +443,20 @@ void BlobWriter::put(uint32_t block, std::span<const std::byte> payload, std::sp
     const uint32_t skipped = skipped_blocks(section);
     const uint64_t blocks = blocks_count_ - skipped;
     to += section_head_bytes(blocks * block_tokens_);
-    for (const BlobPart& part : section.parts) {
+    for_each_part(section, [&](size_t, const BlobPart& part, uint64_t before) {
+      const std::byte* rows = from + before * block_tokens_;
       const uint64_t part_bytes = part.row_bytes * block_tokens_;
-      const bool transposed = part.value && section.transposed;
-      const uint64_t planes = transposed ? part.row_bytes / part.element_bytes : 1;
-      const uint64_t unit = part_bytes / planes;
       if (blocks > 0) to += kPartHeadBytes;
-      for (uint64_t plane = 0; plane < planes && block >= skipped; ++plane) {
-        std::memcpy(to + (plane * blocks + block - skipped) * unit, from + plane * unit, unit);
+      if (block >= skipped && part.value && section.transposed) {
+        const uint64_t unit = part.element_bytes;
+        const ElementGrid grid{block_tokens_, part.row_bytes / unit, part.element_bytes, part.row_bytes};
+        transpose_elements(rows, grid, to + (block - skipped) * block_tokens_ * unit, blocks * block_tokens_ * unit);
+      } else if (block >= skipped) {
+        std::memcpy(to + (block - skipped) * part_bytes, rows, part_bytes);
       }
-      from += part_bytes;
       to += blocks * part_bytes;
-    }
+    });
+    from += token_bytes(section) * block_tokens_;
     to += sizeof(uint32_t) * (shape_.streams - 1);
   }
 }

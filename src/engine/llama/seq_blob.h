@@ -9,8 +9,9 @@
 // i32 type, u32 element bytes, u32 elements, for each element a value for each cell.
 // Cells come in the order of their index in the cache, which need not be the order of positions.
 //
-// A canonical payload holds the same parts (K of all layers, V of all layers, section by section) for the
-// tokens of one block in order of position, without any headers; block/layout.h describes it.
+// A canonical payload holds the same rows for the tokens of one block, without any headers: section by section, layer
+// by layer, its K and then its V, each a row for each token in order of position. V is never transposed there. Where
+// every layer is as wide and of a plain floating-point type this is the wire image's canonical layout.
 //
 // Thread-safety: values and pure functions.
 #pragma once
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "block/layout.h"
+#include "codec/block_geometry.h"
 #include "contract/result.h"
 
 namespace rhizome {
@@ -41,11 +43,17 @@ struct BlobSection {
 
 struct BlobShape {
   uint32_t streams = 1;
+  uint32_t kv_heads = 1;  // that a row is divided into, where the engine says so; the blob does not
   std::vector<BlobSection> sections;
 
   // Bytes of all parts for `tokens` tokens.
   uint64_t payload_bytes(uint64_t tokens) const;
   Layout layout(uint32_t block_tokens) const;
+
+  // What a payload of so many tokens is to the wire image: ImageLayout::kLayerHalfToken when all layers are alike, of
+  // f32, f16 or bf16, and within the format's ranges; else opaque. raw_bytes() is payload_bytes(), but what exceeds the
+  // format even so (tokens, 4 GiB) has no geometry: then the result is not valid.
+  BlockGeometry geometry(uint32_t block_tokens) const;
 };
 
 // Learns the shape from a blob of one sequence that holds `cells` cells in every section.
@@ -58,7 +66,7 @@ class BlobReader {
   // kDataLoss when anything differs from the shape, is out of range, is missing or is left over.
   static Result<BlobReader> parse(std::span<const std::byte> blob, const BlobShape& shape);
 
-  // Copies the rows of `tokens` tokens from position `first` on, in canonical order, to `payload`.
+  // Copies the rows of `tokens` tokens from position `first` on to `payload`, canonical.
   // False, with nothing promised about `payload`, when a section lacks one of them.
   bool copy_payload(uint32_t first, uint32_t tokens, std::span<std::byte> payload) const;
 
@@ -69,8 +77,17 @@ class BlobReader {
     std::vector<const std::byte*> parts;
   };
 
+  // Tokens of a payload that lie in adjacent cells.
+  struct CellRun {
+    uint64_t token = 0;
+    uint64_t cell = 0;
+    uint64_t count = 0;
+  };
+
   // The cell of a position, or -1.
   static int64_t cell_of(const Section& section, int32_t position);
+  // False when a position has no cell.
+  static bool find_runs(const Section& section, uint32_t first, uint32_t tokens, std::vector<CellRun>& runs);
 
   const BlobShape* shape_ = nullptr;
   std::vector<Section> sections_;

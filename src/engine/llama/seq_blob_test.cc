@@ -110,8 +110,9 @@ TEST(SeqBlobShape, CountsPayloadBytesAndNamesEveryPart) {
   EXPECT_EQ(layout.payload_bytes(), 16 * 60U);
   ASSERT_EQ(layout.parts.size(), 6U);
   const auto kind = LayoutPart::Kind::kValue;
-  EXPECT_EQ(layout.parts[3], (LayoutPart{kind, 0, 0, 1, 8, 0, 8}));
-  EXPECT_EQ(layout.parts[5], (LayoutPart{kind, 1, 1, 0, 8, 2, 8}));
+  EXPECT_EQ(layout.parts[1], (LayoutPart{kind, 0, 0, 0, 8, 8}));
+  EXPECT_EQ(layout.parts[2], (LayoutPart{LayoutPart::Kind::kKey, 0, 0, 1, 1, 12}));
+  EXPECT_EQ(layout.parts[5], (LayoutPart{kind, 1, 1, 0, 8, 8}));
 }
 
 TEST(SeqBlob, WritesWhatTheFormatSays) {

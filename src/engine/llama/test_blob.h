@@ -151,20 +151,16 @@ inline std::vector<int32_t> positions_from(int32_t first, uint32_t count) {
   return positions;
 }
 
-// The canonical payload of the tokens at [first, first + tokens), as block/layout.h describes it.
+// The canonical payload of the tokens at [first, first + tokens): for each layer its K and its V, token by token.
 inline std::vector<std::byte> expected_payload(const BlobShape& shape, uint32_t first, uint32_t tokens) {
   std::vector<std::byte> payload;
   for (size_t s = 0; s < shape.sections.size(); ++s) {
     const BlobSection& section = shape.sections[s];
-    for (size_t p = 0; p < section.parts.size(); ++p) {
-      const BlobPart& part = section.parts[p];
-      const bool transposed = part.value && section.transposed;
-      const uint64_t unit = transposed ? part.element_bytes : part.row_bytes;
-      for (uint64_t begin = 0; begin < part.row_bytes; begin += unit) {
+    for (size_t layer = 0; layer < section.layers; ++layer) {
+      for (size_t p = layer; p < section.parts.size(); p += section.layers) {
         for (uint32_t token = 0; token < tokens; ++token) {
-          for (uint64_t b = 0; b < unit; ++b) {
-            payload.push_back(row_byte(s, p, static_cast<int32_t>(first + token), begin + b));
-          }
+          for (uint64_t b = 0; b < section.parts[p].row_bytes; ++b)
+            payload.push_back(row_byte(s, p, static_cast<int32_t>(first + token), b));
         }
       }
     }
