@@ -48,6 +48,23 @@ bool identity_matches(std::span<const std::byte> bytes, const Identity& expected
          std::all_of(padding.begin(), padding.end(), [](std::byte byte) { return byte == std::byte{0}; });
 }
 
+Result<IdentityRecord> decode_identity(std::span<const std::byte> bytes, size_t tokens_max) {
+  if (bytes.size() < identity_bytes(0)) return fail(Code::kDataLoss, "shorter than an identity");
+  const auto count = load_little<uint32_t>(bytes.data() + kCountAt);
+  if (count == 0 || count > tokens_max || bytes.size() != identity_bytes(count)) {
+    return fail(Code::kDataLoss, "an identity of another length");
+  }
+  IdentityRecord record;
+  std::memcpy(record.keyspace.data(), bytes.data(), record.keyspace.size());
+  record.parent = identity_parent(bytes);
+  record.position = load_little<uint32_t>(bytes.data() + kPositionAt);
+  record.tokens.resize(count);
+  std::memcpy(record.tokens.data(), bytes.data() + kTokensAt, count * sizeof(Token));
+  if (!identity_matches(bytes, record.identity()))
+    return fail(Code::kDataLoss, "an identity with padding that is not zero");
+  return record;
+}
+
 BlockKey identity_parent(std::span<const std::byte> bytes) {
   RHIZOME_CHECK(bytes.size() >= identity_bytes(0));
   BlockKey parent;

@@ -10,10 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "block/block_key.h"
 #include "block/sha256.h"
 #include "block/token.h"
+#include "contract/result.h"
 
 namespace rhizome {
 
@@ -32,6 +34,19 @@ void encode_identity(const Identity& identity, std::span<std::byte> out);
 
 // True only if `bytes` is exactly the encoding of `expected`.
 bool identity_matches(std::span<const std::byte> bytes, const Identity& expected);
+
+// What an encoding says, for those who have nothing to compare it with; the tokens are the reader's own.
+struct IdentityRecord {
+  Digest keyspace{};
+  BlockKey parent;
+  uint32_t position = 0;
+  std::vector<Token> tokens;
+
+  Identity identity() const { return {keyspace, parent, position, tokens}; }
+};
+
+// kDataLoss: not the encoding of a block of 1 to `tokens_max` tokens, or not exactly that long.
+Result<IdentityRecord> decode_identity(std::span<const std::byte> bytes, size_t tokens_max);
 
 // The parent key that an encoding claims. `bytes` must be at least identity_bytes(0) long.
 BlockKey identity_parent(std::span<const std::byte> bytes);

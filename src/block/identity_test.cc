@@ -134,5 +134,24 @@ TEST(IdentityDeathTest, AbortsOnABufferOfAnotherSize) {
   EXPECT_DEATH(encode_identity(sample.identity, std::span(bytes).first(identity_bytes(16) - 1)), "check failed");
 }
 
+TEST(Identity, DecodesWhatItEncodes) {
+  const std::vector<Token> tokens{5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
+  const Digest keyspace = sha256(std::as_bytes(std::span("keyspace")));
+  const Identity identity{.keyspace = keyspace, .parent = root_key(keyspace), .position = 48, .tokens = tokens};
+  std::vector<std::byte> bytes(identity_bytes(tokens.size()));
+  encode_identity(identity, bytes);
+  const Result<IdentityRecord> decoded = decode_identity(bytes, 16);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->keyspace, keyspace);
+  EXPECT_EQ(decoded->parent, identity.parent);
+  EXPECT_EQ(decoded->position, 48u);
+  EXPECT_EQ(decoded->tokens, tokens);
+  EXPECT_EQ(decode_identity(bytes, 15).error().code, Code::kDataLoss) << "more tokens than there can be";
+  EXPECT_FALSE(decode_identity(std::span(bytes).first(bytes.size() - 1), 16));
+  EXPECT_FALSE(decode_identity(std::span(bytes).first(70), 16));
+  bytes.back() = std::byte{1};
+  EXPECT_FALSE(decode_identity(bytes, 16)) << "padding that is not zero";
+}
+
 }  // namespace
 }  // namespace rhizome

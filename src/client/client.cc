@@ -4,31 +4,6 @@
 
 namespace rhizome {
 
-Hit::Hit(Hit&& other) noexcept {
-  *this = std::move(other);
-}
-
-Hit& Hit::operator=(Hit&& other) noexcept {
-  if (this != &other) {
-    release();
-    client_ = std::exchange(other.client_, nullptr);
-    keyspace_ = other.keyspace_;
-    pin_ = std::exchange(other.pin_, 0);
-    slots_ = std::exchange(other.slots_, {});
-    key_ = other.key_;
-    key_block_ = std::exchange(other.key_block_, 0);
-    reason_ = other.reason_;
-  }
-  return *this;
-}
-
-void Hit::release() {
-  slots_.clear();
-  key_block_ = 0;
-  const uint64_t pin = std::exchange(pin_, 0);
-  if (Client* client = std::exchange(client_, nullptr)) client->release_pin(keyspace_, pin);
-}
-
 Draft::Draft(Draft&& other) noexcept {
   *this = std::move(other);
 }

@@ -11,11 +11,13 @@
 #include <span>
 #include <vector>
 
-#include "block/block_key.h"
 #include "block/keyspace.h"
 #include "block/reason.h"
 #include "block/token.h"
+#include "codec/block_geometry.h"
 #include "contract/result.h"
+#include "store/tiering_options.h"
+#include "tier/tier.h"
 
 namespace rhizome {
 
@@ -28,30 +30,38 @@ struct KeyspaceId {
   friend bool operator==(KeyspaceId, KeyspaceId) = default;
 };
 
-// The blocks at the head of a prompt that are stored, pinned until release() or destruction.
+// What a client keeps of a hit for itself.
+class HitState {
+ public:
+  virtual ~HitState() = default;  // releases
+  virtual void release() = 0;     // what it holds; it can be used again
+};
+
+// The blocks at the head of a prompt that are stored, held until release() or destruction.
 class Hit {
  public:
   Hit() = default;
-  ~Hit() { release(); }
-  Hit(Hit&& other) noexcept;
-  Hit& operator=(Hit&& other) noexcept;
+  Hit(Hit&& other) noexcept = default;
+  Hit& operator=(Hit&& other) noexcept = default;
 
-  size_t blocks_count() const { return slots_.size(); }
+  size_t blocks_count() const { return blocks_; }
+  // Of those that were promoted or read, how many had to come from a tier below memory.
+  size_t loaded_count() const { return loaded_; }
   // Why the look-up stopped where it did.
   Reason reason() const { return reason_; }
-  void release();
+  void release() {
+    if (state_ != nullptr) state_->release();
+    blocks_ = 0;
+    loaded_ = 0;
+  }
 
  private:
-  friend class Client;
   friend class EmbeddedClient;
 
-  Client* client_ = nullptr;
-  KeyspaceId keyspace_;
-  uint64_t pin_ = 0;             // the client's own handle
-  std::vector<uint32_t> slots_;  // one a block; keeps its capacity when a Hit is used again
-  // The key of the block before `key_block_`: reading in order, each key is one step from the last.
-  BlockKey key_;
-  size_t key_block_ = 0;
+  std::unique_ptr<HitState> state_;  // kept when the Hit is used again
+  const Client* client_ = nullptr;   // whose it is
+  size_t blocks_ = 0;
+  size_t loaded_ = 0;
   Reason reason_ = Reason::kNeverStored;
 };
 
@@ -88,10 +98,10 @@ class Client {
 
   virtual uint32_t block_tokens() const = 0;
 
-  // Opens a keyspace whose blocks have `payload_bytes` of KV each. The same keyspace always gives
-  // the same id. kInvalidArgument: zero bytes, or another size than before. kResourceExhausted: one
-  // block does not fit the memory budget, or too many keyspaces.
-  virtual Result<KeyspaceId> open(const Keyspace& keyspace, uint64_t payload_bytes) = 0;
+  // Opens a keyspace; `geometry` is the shape of its blocks' payload, opaque where only the size is known. The same
+  // keyspace always gives the same id. kInvalidArgument: a shape that makes no sense, or another one than before.
+  // kResourceExhausted: one block does not fit the memory budget, or too many keyspaces.
+  virtual Result<KeyspaceId> open(const Keyspace& keyspace, const BlockGeometry& geometry) = 0;
 
   // The longest stored prefix of `prompt`, in whole blocks. Releases what `hit` held before. A miss
   // is a Hit of zero blocks with its reason. Does not wait.
@@ -100,10 +110,15 @@ class Client {
   // How many tokens lookup() would find; takes no pin and counts as no use.
   virtual size_t peek(KeyspaceId keyspace, std::span<const Token> prompt) = 0;
 
+  // Brings blocks [first, end) of a hit into memory; what is in a tier below begins to be loaded. Returns where the
+  // part ends that it pays to read: before `end` when computing the rest is faster than loading it, or memory is short.
+  virtual size_t promote(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) = 0;
+
   // The payload of block `i` of a hit, after its identity was compared with `prompt` (the prompt of
-  // the look-up) and its checksum with its bytes; valid until the hit is released. Cheapest in
-  // ascending order. kOutOfRange: the hit or the prompt has no such block. kDataLoss: it did not
-  // verify; it has been quarantined together with all that continues it, and the hit ends before it.
+  // the look-up) and its checksum with its bytes; valid until the hit is released. Waits for a block that is being
+  // loaded, no longer than its deadline. Cheapest in ascending order. kOutOfRange: the hit or the prompt has no such
+  // block. kDataLoss: it did not verify; it has been quarantined together with all that continues it. kUnavailable: its
+  // load failed or was late. After these two the hit ends before the block.
   virtual Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) = 0;
 
   // Reserves the blocks of `tokens` (a whole number of blocks, from position 0) from `first_block`
@@ -117,22 +132,29 @@ class Client {
   // quarantined in the meantime. Returns how many became visible.
   virtual size_t commit(Draft draft) = 0;
 
+  // The engine has computed `tokens` tokens of a prompt behind `before` others in so many seconds: what loads are
+  // weighed against.
+  virtual void observe_compute(uint64_t tokens, uint64_t before, double seconds) = 0;
+
+  // Writes to the tiers what is worth it, and waits for it at most `wait_ns`: before the process ends.
+  virtual void flush(uint64_t wait_ns) = 0;
+
  protected:
-  friend class Hit;
   friend class Draft;
-  virtual void release_pin(KeyspaceId keyspace, uint64_t pin) = 0;
   virtual void abort_draft(uint64_t id) = 0;
 };
 
 // A cache inside this process.
 struct EmbeddedOptions {
-  uint64_t memory_bytes = 0;   // hard budget of slots and of what describes them
-  uint32_t block_tokens = 16;  // 16, 32, 64, 128 or 256
+  uint64_t memory_bytes = 0;             // hard budget of slots and of what describes them
+  uint32_t block_tokens = 16;            // 16, 32, 64, 128 or 256
+  std::unique_ptr<Tier> tier = nullptr;  // below memory; null: there is none
+  TieringOptions tiering = {};
 };
 
 class Counters;
 
 // kInvalidArgument: a block size that is not offered. `counters` must outlive the client.
-Result<std::unique_ptr<Client>> make_embedded_client(const EmbeddedOptions& options, Counters& counters);
+Result<std::unique_ptr<Client>> make_embedded_client(EmbeddedOptions options, Counters& counters);
 
 }  // namespace rhizome

@@ -57,8 +57,8 @@ TEST(ClientStress, AgentsShareACacheThatIsTooSmall) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   Shared shared;
   shared.client = std::move(*make_embedded_client({.memory_bytes = 512 << 10, .block_tokens = 16}, *shared.counters));
-  shared.ids[0] = *shared.client->open(shared.keyspaces[0], 3000);
-  shared.ids[1] = *shared.client->open(shared.keyspaces[1], 8000);
+  shared.ids[0] = *shared.client->open(shared.keyspaces[0], block_of(3000));
+  shared.ids[1] = *shared.client->open(shared.keyspaces[1], block_of(8000));
   {
     std::vector<Thread> threads;
     for (uint64_t i = 0; i < 4; ++i) {

@@ -23,7 +23,7 @@ class ClientTest : public testing::Test {
       : counters_(Counters::local()),
         client_(std::move(*make_embedded_client({.memory_bytes = memory_bytes, .block_tokens = 16}, *counters_))),
         keyspace_(keyspace_named("a")),
-        id_(*client_->open(keyspace_, kPayload)) {}
+        id_(*client_->open(keyspace_, block_of(kPayload))) {}
 
   void fill(const Draft& draft, std::span<const Token> tokens) {
     for (size_t i = 0; i < draft.blocks_count(); ++i) {
@@ -80,9 +80,9 @@ TEST_F(ClientTest, OptionsThatMakeNoSense) {
 }
 
 TEST_F(ClientTest, KeyspacesHaveOneId) {
-  EXPECT_EQ(*client_->open(keyspace_, kPayload), id_);
-  EXPECT_NE(*client_->open(keyspace_named("b"), kPayload), id_);
-  EXPECT_EQ(client_->open(keyspace_, kPayload + 1).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(*client_->open(keyspace_, block_of(kPayload)), id_);
+  EXPECT_NE(*client_->open(keyspace_named("b"), block_of(kPayload)), id_);
+  EXPECT_EQ(client_->open(keyspace_, block_of(kPayload + 1)).error().code, Code::kInvalidArgument);
 }
 
 TEST_F(ClientTest, ReasonsOfAHit) {

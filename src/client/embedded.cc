@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
 #include "client/client.h"
 #include "concurrency/mutex.h"
 #include "contract/check.h"
+#include "machine/clock.h"
 #include "store/store.h"
 
 namespace rhizome {
@@ -16,39 +18,57 @@ Root root_of(KeyspaceId keyspace) {
 
 }  // namespace
 
+class EmbeddedHit final : public HitState {
+ public:
+  void release() override { prefix.release(); }
+
+  StoredPrefix prefix;
+};
+
 // A client whose store is in this process. Its keyspace ids are the store's roots.
 class EmbeddedClient final : public Client {
  public:
-  explicit EmbeddedClient(std::unique_ptr<Store> store) : store_(std::move(store)) {}
+  EmbeddedClient(std::unique_ptr<Store> store, const Clock& clock) : store_(std::move(store)), clock_(clock) {}
   ~EmbeddedClient() override;
 
   uint32_t block_tokens() const override { return store_->block_tokens(); }
-  Result<KeyspaceId> open(const Keyspace& keyspace, uint64_t payload_bytes) override;
+  Result<KeyspaceId> open(const Keyspace& keyspace, const BlockGeometry& geometry) override;
   void lookup(KeyspaceId keyspace, std::span<const Token> prompt, Hit& hit) override;
   size_t peek(KeyspaceId keyspace, std::span<const Token> prompt) override;
+  size_t promote(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) override;
   Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) override;
   Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) override;
   size_t commit(Draft draft) override;
+  void observe_compute(uint64_t tokens, uint64_t before, double seconds) override {
+    store_->observe_compute(tokens, before, seconds);
+  }
+  void flush(uint64_t wait_ns) override { store_->flush(clock_.monotonic_ns() + wait_ns); }
 
  protected:
-  void release_pin(KeyspaceId keyspace, uint64_t pin) override;
   void abort_draft(uint64_t id) override;
 
  private:
-  const BlockKey& key_before(Hit& hit, std::span<const Token> prompt, size_t block) const;
+  // Null for a hit that was never looked up with.
+  StoredPrefix* prefix_of(Hit& hit) const;
+  static void update(Hit& hit, const StoredPrefix& prefix);
   BlockDraft take_draft(uint64_t id);
 
   const std::unique_ptr<Store> store_;
+  const Clock& clock_;
   Mutex mutex_;
   std::unordered_map<uint64_t, BlockDraft> drafts_ GUARDED_BY(mutex_);
   uint64_t last_draft_ GUARDED_BY(mutex_) = 0;
 };
 
-Result<std::unique_ptr<Client>> make_embedded_client(const EmbeddedOptions& options, Counters& counters) {
-  Result<std::unique_ptr<Store>> store =
-      Store::create({.memory_bytes = options.memory_bytes, .block_tokens = options.block_tokens}, counters);
+Result<std::unique_ptr<Client>> make_embedded_client(EmbeddedOptions options, Counters& counters) {
+  const Clock& clock = options.tiering.clock != nullptr ? *options.tiering.clock : real_clock();
+  Result<std::unique_ptr<Store>> store = Store::create({.memory_bytes = options.memory_bytes,
+                                                        .block_tokens = options.block_tokens,
+                                                        .tier = std::move(options.tier),
+                                                        .tiering = options.tiering},
+                                                       counters);
   if (!store) return fail(store.error());
-  return std::make_unique<EmbeddedClient>(std::move(*store));
+  return std::make_unique<EmbeddedClient>(std::move(*store), clock);
 }
 
 EmbeddedClient::~EmbeddedClient() {
@@ -56,39 +76,52 @@ EmbeddedClient::~EmbeddedClient() {
   RHIZOME_CHECK(drafts_.empty());
 }
 
-Result<KeyspaceId> EmbeddedClient::open(const Keyspace& keyspace, uint64_t payload_bytes) {
-  const Result<Root> root = store_->open(keyspace, payload_bytes);
+Result<KeyspaceId> EmbeddedClient::open(const Keyspace& keyspace, const BlockGeometry& geometry) {
+  const Result<Root> root = store_->open(keyspace, geometry);
   if (!root) return fail(root.error());
   return KeyspaceId{root->value, root->generation};
 }
 
+StoredPrefix* EmbeddedClient::prefix_of(Hit& hit) const {
+  RHIZOME_CHECK(hit.client_ == nullptr || hit.client_ == this);
+  return hit.state_ == nullptr ? nullptr : &static_cast<EmbeddedHit&>(*hit.state_).prefix;
+}
+
+void EmbeddedClient::update(Hit& hit, const StoredPrefix& prefix) {
+  hit.blocks_ = prefix.blocks();
+  hit.loaded_ = prefix.loaded_blocks();
+  hit.reason_ = prefix.reason();
+}
+
 void EmbeddedClient::lookup(KeyspaceId keyspace, std::span<const Token> prompt, Hit& hit) {
   hit.release();
-  StoredPrefix match = store_->lookup(root_of(keyspace), prompt, hit.slots_);
-  hit.reason_ = match.reason;
-  if (match.handle.empty()) return;
-  hit.client_ = this;
-  hit.keyspace_ = keyspace;
-  hit.pin_ = Handle::pack(std::move(match.handle));
+  if (hit.client_ != this) {
+    hit.state_ = std::make_unique<EmbeddedHit>();
+    hit.client_ = this;
+  }
+  StoredPrefix& prefix = *prefix_of(hit);
+  store_->lookup(root_of(keyspace), prompt, prefix);
+  update(hit, prefix);
 }
 
 size_t EmbeddedClient::peek(KeyspaceId keyspace, std::span<const Token> prompt) {
   return size_t{store_->peek(root_of(keyspace), prompt)} * store_->block_tokens();
 }
 
+size_t EmbeddedClient::promote(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) {
+  StoredPrefix* const prefix = prefix_of(hit);
+  end = std::min(end, hit.blocks_);
+  if (prefix == nullptr || first >= end) return end;
+  end = store_->promote(*prefix, prompt, static_cast<uint32_t>(first), static_cast<uint32_t>(end));
+  update(hit, *prefix);
+  return end;
+}
+
 Result<std::span<const std::byte>> EmbeddedClient::read(Hit& hit, std::span<const Token> prompt, size_t i) {
-  RHIZOME_CHECK(hit.client_ == nullptr || hit.client_ == this);
-  if (i >= hit.slots_.size()) return fail(Code::kOutOfRange, "the hit has no such block");
-  if (prompt.size() / store_->block_tokens() <= i) return fail(Code::kOutOfRange, "the prompt has no such block");
-  const BlockKey& parent = key_before(hit, prompt, i);
-  Handle handle = Handle::unpack(hit.pin_);
-  Result<std::span<const std::byte>> bytes =
-      store_->read(root_of(hit.keyspace_), handle, prompt, static_cast<uint32_t>(i), hit.slots_[i], parent);
-  hit.pin_ = Handle::pack(std::move(handle));
-  if (!bytes) {
-    hit.slots_.resize(i);
-    hit.reason_ = Reason::kCorrupt;
-  }
+  StoredPrefix* const prefix = prefix_of(hit);
+  if (prefix == nullptr || i >= hit.blocks_) return fail(Code::kOutOfRange, "the hit has no such block");
+  const auto bytes = store_->read(*prefix, prompt, static_cast<uint32_t>(i));
+  update(hit, *prefix);
   return bytes;
 }
 
@@ -116,24 +149,8 @@ size_t EmbeddedClient::commit(Draft draft) {
   return store_->commit(take_draft(draft.id_));
 }
 
-void EmbeddedClient::release_pin(KeyspaceId keyspace, uint64_t pin) {
-  store_->release(root_of(keyspace), Handle::unpack(pin));
-}
-
 void EmbeddedClient::abort_draft(uint64_t id) {
   take_draft(id).abort();
-}
-
-const BlockKey& EmbeddedClient::key_before(Hit& hit, std::span<const Token> prompt, size_t block) const {
-  const size_t block_tokens = store_->block_tokens();
-  if (hit.key_block_ == 0 || hit.key_block_ > block) {
-    hit.key_ = store_->root_key_of(root_of(hit.keyspace_));
-    hit.key_block_ = 0;
-  }
-  for (; hit.key_block_ < block; ++hit.key_block_) {
-    hit.key_ = next_key(hit.key_, prompt.subspan(hit.key_block_ * block_tokens, block_tokens));
-  }
-  return hit.key_;
 }
 
 BlockDraft EmbeddedClient::take_draft(uint64_t id) {

@@ -46,6 +46,16 @@ struct BlockGeometry {
   uint16_t value_width = 0;     // latent attention: of the latent part
   uint32_t opaque_bytes = 0;    // only for kOpaque: what its engine says a block has
 
+  // A block of which nothing but the size is known.
+  static BlockGeometry opaque(uint16_t tokens, uint32_t bytes) {
+    BlockGeometry geometry;
+    geometry.element_type = ElementType::kOpaque;
+    geometry.layout = ImageLayout::kOpaque;
+    geometry.tokens_count = tokens;
+    geometry.opaque_bytes = bytes;
+    return geometry;
+  }
+
   bool is_opaque() const { return layout == ImageLayout::kOpaque; }
   bool is_latent() const { return layout == ImageLayout::kLatent; }
 

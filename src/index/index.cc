@@ -103,6 +103,8 @@ struct BasicIndex<Policy>::State {
   uint64_t removed_blocks() const NO_THREAD_SAFETY_ANALYSIS { return eviction.removed_blocks(); }
 
   uint64_t mark(RunId id) REQUIRES(mutex);
+  uint64_t take_out(RunView at, uint32_t first_block) REQUIRES(mutex);
+  uint64_t mark_below(uint32_t first_block) REQUIRES(mutex);
   void mark_step(uint64_t budget) REQUIRES(mutex);
 
   const IndexOptions options;
@@ -521,22 +523,15 @@ uint64_t BasicIndex<Policy>::State::mark(RunId id) {
   return before.length();
 }
 
+// Cuts the run before `first_block`, unlinks what is from there on and marks it.
 template <class Policy>
-size_t BasicIndex<Policy>::remove(const Handle& handle, uint32_t first_block) {
-  State& state = *state_;
-  Runs& runs = state.runs;
-  MutexLock lock(state.mutex);
-  RHIZOME_CHECK(state.is_pinned(handle.run_, handle.depth_) && first_block < handle.depth_);
-  const typename State::Closed closed(state);
-  RHIZOME_RACE_POINT("index.remove.closed");
-  RunView at;
-  if (!runs.read_above(handle.run_, first_block + 1, at) || at.word.has(RunWord::kRemoved)) return 0;
+uint64_t BasicIndex<Policy>::State::take_out(RunView at, uint32_t first_block) {
   if (at.start < first_block) {
-    const typename State::Section section(runs.epochs());
+    const Section section(runs.epochs());
     const RunId upper = runs.arena().allocate(section.slot(), 1);
     runs.lock(runs.at(at.id));
     // Without memory for a cut, the blocks before go, too.
-    if (upper == 0 || !state.tree.cut(section.slot(), upper, at, first_block - at.start, 1)) {
+    if (upper == 0 || !tree.cut(section.slot(), upper, at, first_block - at.start, 1)) {
       runs.unlock(runs.at(at.id));
       if (upper != 0) {
         runs.at(upper).word.store(RunWord::kDead, std::memory_order_relaxed);
@@ -544,18 +539,60 @@ size_t BasicIndex<Policy>::remove(const Handle& handle, uint32_t first_block) {
       }
     }
   }
-  state.eviction.unlink(at.id);
-  size_t blocks = state.mark(at.id);
+  eviction.unlink(at.id);
+  return mark(at.id);
+}
+
+// Marks what continues a marked run; none of those begins before `first_block`.
+template <class Policy>
+uint64_t BasicIndex<Policy>::State::mark_below(uint32_t first_block) {
+  uint64_t blocks = 0;
   runs.arena().for_each(0, UINT64_MAX, [&](RunId id) NO_THREAD_SAFETY_ANALYSIS {
     RunView below;
     if (!runs.read(id, below) || below.word.has(RunWord::kDead | RunWord::kRoot | RunWord::kRemoved)) return;
     RunView above = below;
     while (above.start > first_block && !above.word.has(RunWord::kRemoved) && runs.read(above.parent, above)) {
     }
-    if (above.word.has(RunWord::kRemoved)) blocks += state.mark(id);
+    if (above.word.has(RunWord::kRemoved)) blocks += mark(id);
   });
-  state.eviction.sort_out_removed();
+  eviction.sort_out_removed();
   return blocks;
+}
+
+template <class Policy>
+size_t BasicIndex<Policy>::remove(const Handle& handle, uint32_t first_block) {
+  State& state = *state_;
+  MutexLock lock(state.mutex);
+  RHIZOME_CHECK(state.is_pinned(handle.run_, handle.depth_) && first_block < handle.depth_);
+  const typename State::Closed closed(state);
+  RHIZOME_RACE_POINT("index.remove.closed");
+  RunView at;
+  if (!state.runs.read_above(handle.run_, first_block + 1, at) || at.word.has(RunWord::kRemoved)) return 0;
+  const uint64_t blocks = state.take_out(at, first_block);
+  return blocks + state.mark_below(first_block);
+}
+
+template <class Policy>
+size_t BasicIndex<Policy>::remove_if(const std::function<bool(Location)>& is_gone) {
+  State& state = *state_;
+  Runs& runs = state.runs;
+  MutexLock lock(state.mutex);
+  const typename State::Closed closed(state);
+  constexpr uint64_t kOver = RunWord::kDead | RunWord::kRoot | RunWord::kRemoved;
+  std::vector<std::pair<RunId, uint32_t>> hit;
+  runs.arena().for_each(0, UINT64_MAX, [&](RunId id) {
+    RunView run;
+    if (!runs.read(id, run) || run.word.has(kOver)) return;
+    const std::span<const Location> stored(runs.locations(run, run.start), run.length());
+    const auto first = std::find_if(stored.begin(), stored.end(), is_gone);
+    if (first != stored.end()) hit.emplace_back(id, run.start + static_cast<uint32_t>(first - stored.begin()));
+  });
+  uint64_t blocks = 0;
+  for (const auto& [id, first_block] : hit) {
+    RunView run;
+    if (runs.read(id, run) && !run.word.has(kOver)) blocks += state.take_out(run, first_block);
+  }
+  return hit.empty() ? 0 : blocks + state.mark_below(0);
 }
 
 template <class Policy>

@@ -106,6 +106,9 @@ class BasicIndex {
   // blocks that was (0: somebody did it before). Their locations come out of reap(). Looks through all runs.
   size_t remove(const Handle& handle, uint32_t first_block);
 
+  // The same for every block whose location is gone, and all that continues it. Looks at all runs and all locations.
+  size_t remove_if(const std::function<bool(Location)>& is_gone);
+
   // Locations of removed blocks that nobody pins any more; call it after remove(), close(), clear(), start_epoch() and
   // release() until it returns 0. Costs nothing when there are none.
   size_t reap(std::span<Location> out);

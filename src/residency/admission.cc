@@ -27,7 +27,7 @@ double Admission::density(const WriteCandidate& candidate) {
 
 WriteDecision Admission::decide(const WriteCandidate& candidate, uint64_t now_ns) {
   const bool again = candidate.uses > 0 || candidate.asked_for > 1;
-  if (!again && !candidate.has_children && candidate.age_ns < options_.unused_wait_ns) return WriteDecision::kLater;
+  if (!again && candidate.age_ns < options_.unused_wait_ns) return WriteDecision::kLater;
   // Before anything is known about costs, a write is the only way to learn.
   const bool costs_known = candidate.compute_seconds > 0;
   if (costs_known && candidate.compute_seconds <= candidate.load_seconds) return WriteDecision::kNever;

@@ -35,9 +35,13 @@ TEST(Admission, SecondSight) {
   EXPECT_EQ(admission.decide(seen, 0), WriteDecision::kLater) << "that was the first sight";
 }
 
-TEST(Admission, WhatOthersNeedIsWritten) {
-  Admission admission({});
-  WriteCandidate trunk = block(0, 0);
+// What is left of a short budget goes to blocks that others need, not to ends that nobody has used.
+TEST(Admission, WhatOthersNeedGoesBeforeEnds) {
+  Admission admission({.bytes_per_second = kMiB});
+  admission.wrote(200 * kMiB, 0);
+  WriteCandidate end = block(0, 2 * kSecond);
+  EXPECT_EQ(admission.decide(end, 0), WriteDecision::kLater);
+  WriteCandidate trunk = end;
   trunk.has_children = true;
   EXPECT_EQ(admission.decide(trunk, 0), WriteDecision::kNow);
 }

@@ -17,6 +17,7 @@ BlockDraft& BlockDraft::operator=(BlockDraft&& other) noexcept {
     root_ = other.root_;
     prefix_ = std::move(other.prefix_);
     parent_ = other.parent_;
+    before_ = other.before_;
     first_block_ = other.first_block_;
     identity_bytes_ = other.identity_bytes_;
     tokens_ = std::exchange(other.tokens_, {});

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,8 +37,9 @@ class BlockDraft {
 
   Store* store_ = nullptr;
   Root root_;
-  Handle prefix_;    // pins all blocks before first_block_
-  BlockKey parent_;  // key of the block before first_block_
+  Handle prefix_;                   // pins all blocks before first_block_
+  BlockKey parent_;                 // key of the block before first_block_
+  std::optional<Location> before_;  // that block, if there is one
   uint32_t first_block_ = 0;
   size_t identity_bytes_ = 0;
   std::vector<Token> tokens_;  // from position 0 to the end of the last block

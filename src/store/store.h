@@ -4,15 +4,21 @@
 // A slot holds a block's identity (block/identity.h) and behind it the payload, both under one
 // checksum. Nothing is found before it is committed; nothing that does not verify is handed out.
 //
+// With a tier below, memory is one place of two: blocks are written behind, leave memory when it is short, and come
+// back when somebody reads them (mover.h). A look-up finds them wherever they are, and never waits.
+//
 // Thread-safety: everything here may be called from any thread. A StoredPrefix and a BlockDraft belong to one
-// thread at a time and must not outlive the store. No call waits for another one's copying or hashing.
+// thread at a time and must not outlive the store. No call waits for another one's copying or hashing; read() waits for
+// a tier, no longer than its deadline.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "block/block_key.h"
@@ -20,55 +26,65 @@
 #include "block/keyspace.h"
 #include "concurrency/mutex.h"
 #include "index/index.h"
+#include "machine/clock.h"
+#include "machine/thread.h"
 #include "slab/slab.h"
 #include "store/block_draft.h"
+#include "store/block_table.h"
+#include "store/mover.h"
+#include "store/stored_prefix.h"
+#include "store/tiering_options.h"
 #include "telemetry/counters.h"
+#include "tier/tier.h"
 
 namespace rhizome {
 
 struct StoreOptions {
-  uint64_t memory_bytes = 0;  // hard budget of slots and of what describes them
+  uint64_t memory_bytes = 0;  // hard budget of slots, of what describes them, and of I/O buffers
   uint32_t block_tokens = 16;
-  uint32_t keyspaces_max = 4096;  // fewer when the budget is small
-  uint64_t index_bytes_max = 0;   // for tests: what the index may use at most; 0: what the budget pays for
-};
-
-// What a look-up found.
-struct StoredPrefix {
-  Handle handle;  // pins the blocks; empty when there are none
-  uint32_t blocks = 0;
-  Reason reason = Reason::kNeverStored;  // why it stopped there
+  uint32_t keyspaces_max = 4096;         // fewer when the budget is small
+  uint64_t index_bytes_max = 0;          // for tests: what the index may use at most; 0: what the budget pays for
+  std::unique_ptr<Tier> tier = nullptr;  // below memory; null: there is none
+  TieringOptions tiering = {};
 };
 
 class Store {
  public:
   // kInvalidArgument: a block size that is not offered, or a budget too small for anything.
   // `counters` must outlive the store, which keeps the gauges of the slab there.
-  static Result<std::unique_ptr<Store>> create(const StoreOptions& options, Counters& counters);
+  static Result<std::unique_ptr<Store>> create(StoreOptions options, Counters& counters);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
   uint32_t block_tokens() const { return options_.block_tokens; }
 
-  // The same keyspace always gives the same root. kInvalidArgument: no payload, or another size than
-  // before. kResourceExhausted: one block does not fit the budget, or too many keyspaces.
-  Result<Root> open(const Keyspace& keyspace, uint64_t payload_bytes);
+  // The same keyspace always gives the same root. `geometry` is the shape of a block's payload, opaque where nothing is
+  // known but its size. kInvalidArgument: no payload, a shape that makes no sense, or another one than before.
+  // kResourceExhausted: one block does not fit the budget, or too many keyspaces. What a tier has of the keyspace from
+  // former processes can be found from then on.
+  Result<Root> open(const Keyspace& keyspace, const BlockGeometry& geometry);
 
-  // The longest stored prefix; `locations` is resized to it. Its handle is given back by release(). Waits for nobody. A
-  // root that was not opened: kNotCacheable.
-  StoredPrefix lookup(Root root, std::span<const Token> prompt, std::vector<Location>& locations);
+  // The longest stored prefix, in memory or below. Releases what `prefix` held. Waits for nobody. A root that was not
+  // opened: kNotCacheable.
+  void lookup(Root root, std::span<const Token> prompt, StoredPrefix& prefix);
 
   // Blocks that lookup() would find; takes no pin and counts as no use.
   uint32_t peek(Root root, std::span<const Token> prompt) const;
 
-  void release(Root root, Handle handle);
+  // Brings blocks [first, end) of a prefix into memory: those in memory are held, loads of the others begin, in order.
+  // Returns where the part ends that it pays to read: before `end` when computing the rest is expected to be faster
+  // than loading it, or there is no memory for more. read() waits for what is on its way. `prompt` is the look-up's.
+  uint32_t promote(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end);
 
-  // The payload of block `block` of a prefix, once its checksum agrees with its bytes and its identity
-  // with what was asked for. `parent` is the key of the block before. Valid while `handle` is held.
-  // kDataLoss: it did not verify; it and all that continues it have been forgotten.
-  Result<std::span<const std::byte>> read(Root root, const Handle& handle, std::span<const Token> prompt,
-                                          uint32_t block, Location location, const BlockKey& parent);
+  // The payload of block `block` of a prefix, once its checksum agrees with its bytes and its identity with `prompt`
+  // (the look-up's). Valid until the prefix is released. Cheapest in ascending order. kOutOfRange: the prefix or the
+  // prompt has no such block. kDataLoss: it did not verify; it and all that continues it have been forgotten, and the
+  // prefix ends before it. kUnavailable: it is in a tier, and its load failed or was late; the prefix ends before it.
+  Result<std::span<const std::byte>> read(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t block);
+
+  // The engine has computed `tokens` tokens behind `before` others in so many seconds: what loading is weighed against.
+  void observe_compute(uint64_t tokens, uint64_t before, double seconds);
 
   // The key before position 0.
   BlockKey root_key_of(Root root) const;
@@ -84,44 +100,79 @@ class Store {
   // the same when a block before them was forgotten meanwhile. Returns how many became visible.
   size_t commit(BlockDraft draft);
 
-  // Forgets everything that nobody pins. Returns how many blocks that was.
+  // Forgets everything that nobody pins, in the tier too. Returns how many blocks that was.
   size_t clear();
+
+  // Writes what is worth it and waits for it, no longer than until the deadline (of the clock of the options).
+  void flush(uint64_t deadline_ns);
+
+  // Moves what can be moved now between memory and the tier; false: nothing. The store's own thread calls it.
+  bool step();
+
+  BlockCounts block_counts() const { return table_.counts(); }
 
   SlabUsage slab_usage() const { return slab_->usage(); }
   IndexUsage index_usage() const { return index_.usage(); }
 
  private:
   friend class BlockDraft;
+  friend class StoredPrefix;
   friend class StoreTestAccess;
 
   struct Opened {
     Root root;
-    Digest digest{};
     BlockKey root_key;
-    uint64_t slot_bytes = 0;
+    KeyspaceForm form;
   };
 
-  Store(const StoreOptions& options, std::unique_ptr<Slab> slab, Counters& counters);
+  Store(StoreOptions options, std::unique_ptr<Slab> slab, uint64_t charged, Counters& counters);
 
   // Null for a root that was not opened.
   Opened* opened(Root root) const;
+  uint64_t now_ns() const { return clock_.monotonic_ns(); }
   Identity identity_of(const Opened& keyspace, std::span<const Token> prompt, uint32_t block,
                        const BlockKey& parent) const;
-  BlockKey key_before(const Opened& keyspace, std::span<const Token> tokens, std::span<const Location> stored) const;
+  BlockKey key_before(const Opened& keyspace, std::span<const Location> stored) const;
+  void release(StoredPrefix& prefix);
   void abort(BlockDraft& draft);
-  // Frees one block that nobody pins; false when there is none.
-  bool evict_one();
-  void free_slots(std::span<const Location> locations);
-  void reap();
+  std::vector<Location> seal(const Opened& keyspace, BlockDraft& draft);
+
+  // store_open.cc
+  void recover(const Opened& keyspace);
+
+  // store_read.cc
+  const BlockKey& key_before(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t block) const;
+  bool hold(StoredPrefix& prefix, uint32_t block);
+  uint32_t begin_loads(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end,
+                       double predicted_seconds);
+  bool await(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t block);
+  void let_go(StoredPrefix::Held& held);
+  void end_before(StoredPrefix& prefix, uint32_t block, Reason reason);
   void quarantine(const Opened& keyspace, const Handle& handle, uint32_t block, const char* what);
+
+  // store_room.cc
+  // A slot of that size, for which others may have to leave.
+  std::optional<Reserved> take_slot(uint64_t bytes);
+  // Frees at least one slot, or a place in the index; false when there is none that may leave.
+  bool make_room();
+  size_t evict(size_t blocks, bool resident_only);
+  void keep_below_bounded();
+  void free_slot(SlotRef ref);
+  void forget(std::span<const Location> locations);
+  void reap();
+  void forget_gone();
   // What handles pin is counted once for each of them.
   void count_pinned(const Opened& keyspace, uint32_t blocks_before, uint32_t blocks_now);
   void publish_used() EXCLUDES(used_mutex_);
+  void run(const std::stop_token& stop);
 
-  const StoreOptions options_;
+  StoreOptions options_;  // less the tier, which is the mover's
   Counters& counters_;
+  Clock& clock_;
   const std::unique_ptr<Slab> slab_;
+  BlockTable table_;
   Index index_;
+  uint64_t below_max_ = 0;  // blocks that are described though they are not in memory
 
   Mutex open_mutex_;
   // By root, written once under open_mutex_, read without a lock.
@@ -129,6 +180,8 @@ class Store {
   std::vector<std::unique_ptr<Opened>> owned_ GUARDED_BY(open_mutex_);
 
   Mutex used_mutex_;
+  std::unique_ptr<Mover> mover_;  // null without a tier
+  Thread thread_;                 // last: it uses all of the above
 };
 
 }  // namespace rhizome

@@ -92,20 +92,19 @@ TEST_P(StoreDamage, IsFoundAndQuarantinedWithAllThatContinuesIt) {
     for (const auto& tokens : {damaged, sibling, beside})
       user.put(root, tokens);
   }
-  std::vector<Location> locations;
-  StoredPrefix match = user.store->lookup(a, damaged, locations);
-  ASSERT_EQ(locations.size(), 4u);
-  StoreTestAccess::flip(*user.store, locations[1], GetParam().byte);
-  StoredPrefix other = user.store->lookup(a, beside, locations);
-  user.store->release(a, std::move(match.handle));
+  StoredPrefix match = user.look_up(a, damaged);
+  ASSERT_EQ(match.blocks(), 4u);
+  StoreTestAccess::flip(*user.store, match.locations()[1], GetParam().byte);
+  StoredPrefix other = user.look_up(a, beside);
+  match.release();
 
   EXPECT_EQ(user.get(a, damaged), 1u);
   EXPECT_EQ(user.count(Counter::kChecksumFailures), 1u);
   EXPECT_EQ(user.count(Counter::kQuarantines), 4u);  // 2, 3, 4 and the sibling's 9
   EXPECT_EQ(user.store->peek(a, damaged), 1u);
   EXPECT_EQ(user.store->peek(a, sibling), 1u);
-  EXPECT_EQ(user.read_all(a, other.handle, beside, locations), 2u);
-  user.store->release(a, std::move(other.handle));
+  EXPECT_EQ(user.read_all(a, other, beside), 2u);
+  other.release();
   for (const auto& tokens : {damaged, sibling, beside})
     EXPECT_EQ(user.get(b, tokens), tokens.size() / 16);
   user.expect_at_rest();
@@ -127,20 +126,19 @@ TEST(StoreFault, DamageFoundTwiceIsQuarantinedOnce) {
   const Root a = user.open(keyspace_named("a"));
   const std::vector<Token> tokens = blocks_of({1, 2, 3});
   user.put(a, tokens);
-  std::vector<Location> locations;
-  StoredPrefix first = user.store->lookup(a, tokens, locations);
-  StoredPrefix second = user.store->lookup(a, tokens, locations);
-  StoreTestAccess::flip(*user.store, locations[0], 500);
-  EXPECT_EQ(user.read_all(a, first.handle, tokens, locations), 0u);
+  StoredPrefix first = user.look_up(a, tokens);
+  StoredPrefix second = user.look_up(a, tokens);
+  StoreTestAccess::flip(*user.store, first.locations()[0], 500);
+  EXPECT_EQ(user.read_all(a, first, tokens), 0u);
   EXPECT_EQ(user.put(a, tokens), 3u);
-  EXPECT_EQ(user.read_all(a, second.handle, tokens, locations), 0u);
+  EXPECT_EQ(user.read_all(a, second, tokens), 0u);
   EXPECT_EQ(user.count(Counter::kChecksumFailures), 2u);
   EXPECT_EQ(user.count(Counter::kQuarantines), 3u);
   EXPECT_EQ(user.get(a, tokens), 3u) << "what was stored again was taken for what was damaged";
   EXPECT_EQ(user.store->index_usage().removed_blocks, 3u);
-  user.store->release(a, std::move(first.handle));
+  first.release();
   EXPECT_EQ(user.store->index_usage().removed_blocks, 3u);
-  user.store->release(a, std::move(second.handle));
+  second.release();
   user.expect_at_rest();
   user.expect_drains();
 }
@@ -151,13 +149,12 @@ TEST(StoreFault, BytesOfAnotherPromptAreNotHandedOut) {
   const Root a = user.open(keyspace_named("a"));
   const std::vector<Token> tokens = blocks_of({1, 2});
   user.put(a, tokens);
-  std::vector<Location> locations;
-  StoredPrefix match = user.store->lookup(a, tokens, locations);
-  EXPECT_EQ(user.read_all(a, match.handle, tokens, locations), 2u);
-  EXPECT_EQ(user.read_all(a, match.handle, blocks_of({1, 3}), locations), 1u);
+  StoredPrefix match = user.look_up(a, tokens);
+  EXPECT_EQ(user.read_all(a, match, tokens), 2u);
+  EXPECT_EQ(user.read_all(a, match, blocks_of({1, 3})), 1u);
   EXPECT_EQ(user.count(Counter::kIdentityMismatches), 1u);
   EXPECT_EQ(user.count(Counter::kQuarantines), 1u);
-  user.store->release(a, std::move(match.handle));
+  match.release();
   EXPECT_EQ(user.get(a, tokens), 1u);
   user.expect_drains();
 }
@@ -172,9 +169,7 @@ TEST(StoreFault, ADraftBehindAQuarantinedBlockIsDropped) {
   Result<BlockDraft> draft = user.store->reserve(a, longer, 2);
   ASSERT_TRUE(draft);
   user.fill(*draft, a, longer);
-  std::vector<Location> locations;
-  user.store->release(a, user.store->lookup(a, tokens, locations).handle);
-  StoreTestAccess::flip(*user.store, locations[1], 300);
+  StoreTestAccess::flip(*user.store, user.look_up(a, tokens).locations()[1], 300);
   EXPECT_EQ(user.get(a, tokens), 1u);
   EXPECT_EQ(user.store->commit(std::move(*draft)), 0u);
   EXPECT_EQ(user.get(a, longer), 1u);
@@ -186,11 +181,10 @@ TEST(StoreFault, DamageBeforeADraftDoesNotReachItsKeys) {
   StoreUser user(kMiB);
   const Root a = user.open(keyspace_named("a"));
   user.put(a, blocks_of({1, 2}));
-  std::vector<Location> locations;
-  user.store->release(a, user.store->lookup(a, blocks_of({1, 2}), locations).handle);
-  StoreTestAccess::flip(*user.store, locations[1], 75);
+  const Location location = user.look_up(a, blocks_of({1, 2})).locations()[1];
+  StoreTestAccess::flip(*user.store, location, 75);
   EXPECT_EQ(user.put(a, blocks_of({1, 2, 3})), 1u);
-  StoreTestAccess::flip(*user.store, locations[1], 75);
+  StoreTestAccess::flip(*user.store, location, 75);
   EXPECT_EQ(user.get(a, blocks_of({1, 2, 3})), 3u);
 }
 

@@ -12,6 +12,7 @@
 
 #include "block/keyspace.h"
 #include "block/oracle.h"
+#include "codec/block_geometry.h"
 #include "slab/test_access.h"
 #include "store/store.h"
 #include "telemetry/counters.h"
@@ -40,28 +41,48 @@ inline std::vector<Token> blocks_of(std::initializer_list<Token> numbers, uint32
   return tokens;
 }
 
+inline BlockGeometry block_of(uint64_t payload_bytes, uint32_t block_tokens = 16) {
+  return BlockGeometry::opaque(static_cast<uint16_t>(block_tokens), static_cast<uint32_t>(payload_bytes));
+}
+
 class StoreTestAccess {
  public:
   // Turns one bit of a committed slot, as a fault of the memory would.
-  static void flip(Store& store, Location location, size_t byte) {
-    SlabTestAccess::writable(*store.slab_, *store.slab_->committed(location))[byte] ^= std::byte{1};
-  }
+  static void flip(Store& store, Location location, size_t byte) { writable(store, location)[byte] ^= std::byte{1}; }
   static std::vector<std::byte> slot(Store& store, Location location) {
-    const auto bytes = SlabTestAccess::writable(*store.slab_, *store.slab_->committed(location));
+    const auto bytes = writable(store, location);
     return {bytes.begin(), bytes.end()};
   }
   static void trim(Store& store) { store.slab_->trim(); }
+  static BlockTable& table(Store& store) { return store.table_; }
+  // A block that the tier has leaves memory; false: none may.
+  static bool demote_one(Store& store) {
+    const auto demoted = store.table_.demote(1 << 20);
+    if (demoted) store.free_slot(demoted->slot);
+    return demoted.has_value();
+  }
+
+ private:
+  static std::span<std::byte> writable(Store& store, Location location) {
+    const auto pinned = store.table_.pin(location);
+    store.table_.unpin(pinned->ref);
+    return SlabTestAccess::writable(*store.slab_, pinned->slot);
+  }
 };
 
 class StoreUser {
  public:
   explicit StoreUser(uint64_t memory_bytes, uint32_t block_tokens = 16)
       : StoreUser(StoreOptions{.memory_bytes = memory_bytes, .block_tokens = block_tokens}) {}
-  explicit StoreUser(const StoreOptions& options)
-      : counters(Counters::local()), store(std::move(*Store::create(options, *counters))) {}
+  explicit StoreUser(StoreOptions options)
+      : counters(Counters::local()), store(std::move(*Store::create(std::move(options), *counters))) {}
 
   Root open(const Keyspace& keyspace, uint64_t payload_bytes = 3000) {
-    const Result<Root> root = store->open(keyspace, payload_bytes);
+    return open(keyspace, block_of(payload_bytes, store->block_tokens()));
+  }
+
+  Root open(const Keyspace& keyspace, const BlockGeometry& geometry) {
+    const Result<Root> root = store->open(keyspace, geometry);
     EXPECT_TRUE(root);
     if (root && root->value == digests_.size() + 1) digests_.push_back(keyspace.digest());
     return root ? *root : Root{};
@@ -85,24 +106,28 @@ class StoreUser {
 
   // Looks up and reads all that is found; returns how many blocks verified and are the oracle's.
   size_t get(Root root, std::span<const Token> prompt) {
-    std::vector<Location> locations;
-    StoredPrefix match = store->lookup(root, prompt, locations);
-    reason = match.reason;
-    const size_t read = read_all(root, match.handle, prompt, locations);
-    store->release(root, std::move(match.handle));
+    StoredPrefix prefix;
+    store->lookup(root, prompt, prefix);
+    const size_t read = read_all(root, prefix, prompt);
+    reason = prefix.reason();
     return read;
   }
 
-  size_t read_all(Root root, const Handle& handle, std::span<const Token> prompt, std::span<const Location> locations) {
+  StoredPrefix look_up(Root root, std::span<const Token> prompt) {
+    StoredPrefix prefix;
+    store->lookup(root, prompt, prefix);
+    return prefix;
+  }
+
+  size_t read_all(Root root, StoredPrefix& prefix, std::span<const Token> prompt) {
     const size_t block_tokens = store->block_tokens();
-    BlockKey parent = root_key(digest(root));
-    for (uint32_t i = 0; i < locations.size(); ++i) {
-      const auto bytes = store->read(root, handle, prompt, i, locations[i], parent);
+    const uint32_t end = store->promote(prefix, prompt, 0, prefix.blocks());
+    for (uint32_t i = 0; i < end; ++i) {
+      const auto bytes = store->read(prefix, prompt, i);
       if (!bytes) return i;
       EXPECT_TRUE(oracle_matches(*bytes, digest(root), prompt.first((i + 1) * block_tokens)));
-      parent = next_key(parent, prompt.subspan(i * block_tokens, block_tokens));
     }
-    return locations.size();
+    return end;
   }
 
   uint64_t count(Counter counter) const { return counters->get(counter); }
@@ -115,8 +140,11 @@ class StoreUser {
     EXPECT_EQ(index.removed_blocks, 0u);
     EXPECT_EQ(slab.reserved_slots + slab.doomed_slots, 0u);
     EXPECT_EQ(slab.pinned_bytes, 0u);
-    EXPECT_EQ(slab.committed_slots, index.blocks);
-    EXPECT_EQ(count(Counter::kBlocksStored), index.blocks);
+    const BlockCounts blocks = store->block_counts();
+    EXPECT_EQ(blocks.resident + blocks.below, index.blocks);
+    EXPECT_EQ(blocks.pinned, 0u);
+    EXPECT_EQ(slab.committed_slots, blocks.resident);
+    EXPECT_EQ(count(Counter::kBlocksStored), blocks.resident);
     EXPECT_EQ(count(Counter::kMemoryPinned), 0u);
     EXPECT_EQ(count(Counter::kMemoryUsed), slab.used_bytes);
     EXPECT_LE(slab.used_bytes, slab.budget_bytes);

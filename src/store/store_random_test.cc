@@ -57,8 +57,7 @@ class Random {
   struct Held {
     Root root;
     std::vector<Token> tokens;
-    std::vector<Location> locations;
-    Handle handle;
+    StoredPrefix prefix;
   };
 
   std::vector<Token> prompt() {
@@ -87,9 +86,8 @@ class Random {
   }
 
   void hold(Root root, const std::vector<Token>& tokens) {
-    Held held{root, tokens, {}, {}};
-    held.handle = user_.store->lookup(root, tokens, held.locations).handle;
-    for (size_t i = 0; i < held.locations.size(); ++i) {
+    Held held{root, tokens, user_.look_up(root, tokens)};
+    for (size_t i = 0; i < held.prefix.blocks(); ++i) {
       const auto end = tokens.begin() + static_cast<std::ptrdiff_t>((i + 1) * 16);
       EXPECT_EQ(committed_.count({root.value, {tokens.begin(), end}}), 1u) << "found what was never stored";
     }
@@ -99,18 +97,15 @@ class Random {
   void let_go() {
     std::swap(held_[random_() % held_.size()], held_.back());
     Held& held = held_.back();
-    hits_ += user_.read_all(held.root, held.handle, held.tokens, held.locations);
-    user_.store->release(held.root, std::move(held.handle));
+    hits_ += user_.read_all(held.root, held.prefix, held.tokens);
     held_.pop_back();
   }
 
   void damage(Root root, const std::vector<Token>& tokens) {
-    std::vector<Location> locations;
-    StoredPrefix match = user_.store->lookup(root, tokens, locations);
-    if (!locations.empty()) {
-      StoreTestAccess::flip(*user_.store, locations[random_() % locations.size()], random_() % 1500);
+    const StoredPrefix match = user_.look_up(root, tokens);
+    if (match.blocks() > 0) {
+      StoreTestAccess::flip(*user_.store, match.locations()[random_() % match.blocks()], random_() % 1500);
     }
-    user_.store->release(root, std::move(match.handle));
   }
 
   void check() {
@@ -118,7 +113,7 @@ class Random {
     const IndexUsage index = user_.store->index_usage();
     ASSERT_LE(slab.used_bytes, slab.budget_bytes);
     ASSERT_EQ(slab.committed_slots, index.blocks + index.removed_blocks);
-    ASSERT_EQ(user_.count(Counter::kBlocksStored), index.blocks);
+    ASSERT_EQ(user_.count(Counter::kBlocksStored), slab.committed_slots);
     ASSERT_EQ(user_.count(Counter::kMemoryUsed), slab.used_bytes);
     ASSERT_EQ(slab.reserved_slots, 0u);
   }

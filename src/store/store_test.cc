@@ -33,20 +33,20 @@ TEST(Store, OpenSaysWhatItCannotTake) {
   const Root a = user.open(keyspace_named("a"), 3000);
   EXPECT_EQ(user.open(keyspace_named("a"), 3000), a);
   EXPECT_NE(user.open(keyspace_named("b"), 3000), a);
-  EXPECT_EQ(store.open(keyspace_named("a"), 3001).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(store.open(keyspace_named("c"), 0).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(store.open(keyspace_named("c"), kMiB).error().code, Code::kResourceExhausted);
-  EXPECT_EQ(store.open(keyspace_named("c"), UINT64_MAX).error().code, Code::kResourceExhausted);
+  EXPECT_EQ(store.open(keyspace_named("a"), block_of(3001)).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(store.open(keyspace_named("c"), block_of(0)).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(store.open(keyspace_named("c"), block_of(kMiB)).error().code, Code::kResourceExhausted);
+  EXPECT_EQ(store.open(keyspace_named("c"), block_of(UINT64_MAX)).error().code, Code::kResourceExhausted);
 }
 
 TEST(Store, KeyspacesAreBounded) {
   StoreUser user(4 * kMiB);
   size_t opened = 0;
-  while (user.store->open(keyspace_named(std::to_string(opened)), 3000))
+  while (user.store->open(keyspace_named(std::to_string(opened)), block_of(3000)))
     ++opened;
   EXPECT_GE(opened, 16u);
   EXPECT_LE(opened, 64u);
-  EXPECT_TRUE(user.store->open(keyspace_named("0"), 3000));
+  EXPECT_TRUE(user.store->open(keyspace_named("0"), block_of(3000)));
 }
 
 // A keyspace that comes late finds the cache full, and room for its own description all the same.
@@ -64,10 +64,11 @@ TEST(Store, AFullCacheStillOpensKeyspaces) {
 
 TEST(Store, UnknownRootsAreRefused) {
   StoreUser user(kMiB);
-  std::vector<Location> locations(3);
+  StoredPrefix prefix;
   for (const Root root : {Root{0}, Root{1}, Root{9999}}) {
-    EXPECT_EQ(user.store->lookup(root, blocks_of({1}), locations).reason, Reason::kNotCacheable);
-    EXPECT_TRUE(locations.empty());
+    user.store->lookup(root, blocks_of({1}), prefix);
+    EXPECT_EQ(prefix.reason(), Reason::kNotCacheable);
+    EXPECT_EQ(prefix.blocks(), 0u);
     EXPECT_EQ(user.store->peek(root, blocks_of({1})), 0u);
     EXPECT_EQ(user.store->reserve(root, blocks_of({1}), 0).error().code, Code::kInvalidArgument);
   }
@@ -157,11 +158,10 @@ TEST(Store, LookupsWithoutReadsPinNothingForGood) {
   const Root a = user.open(keyspace_named("a"));
   const std::vector<Token> tokens = blocks_of({1, 2, 3});
   user.put(a, tokens);
-  std::vector<Location> locations;
   for (int i = 0; i < 1000; ++i) {
-    StoredPrefix match = user.store->lookup(a, tokens, locations);
+    StoredPrefix match = user.look_up(a, tokens);
     EXPECT_EQ(user.count(Counter::kMemoryPinned), 3 * (3000 + identity_bytes(16)));
-    user.store->release(a, std::move(match.handle));
+    match.release();
   }
   user.expect_at_rest();
   user.expect_drains();
@@ -174,14 +174,13 @@ TEST(Store, ReadersKeepTheirBytes) {
   const std::vector<Token> tokens = blocks_of({1, 2, 3, 4, 5});
   user.put(a, tokens);
   user.put(a, blocks_of({9, 9}));
-  std::vector<Location> locations;
-  StoredPrefix match = user.store->lookup(a, std::span(tokens).first(48), locations);
-  EXPECT_EQ(match.blocks, 3u);
+  StoredPrefix match = user.look_up(a, std::span(tokens).first(48));
+  EXPECT_EQ(match.blocks(), 3u);
   EXPECT_GE(user.store->clear(), 2u);
   for (Token i = 100; i < 600; ++i)
     user.put(a, blocks_of({i}));
-  EXPECT_EQ(user.read_all(a, match.handle, tokens, locations), 3u);
-  user.store->release(a, std::move(match.handle));
+  EXPECT_EQ(user.read_all(a, match, tokens), 3u);
+  match.release();
   user.expect_drains();
 }
 
@@ -190,10 +189,9 @@ TEST(Store, APartialMatchIsReleasedWhateverWasSplitMeanwhile) {
   StoreUser user(kMiB);
   const Root a = user.open(keyspace_named("a"));
   user.put(a, blocks_of({1, 2}));
-  std::vector<Location> locations;
-  StoredPrefix match = user.store->lookup(a, blocks_of({1}), locations);
+  StoredPrefix match = user.look_up(a, blocks_of({1}));
   user.put(a, blocks_of({1, 9}));
-  user.store->release(a, std::move(match.handle));
+  match.release();
   user.expect_drains();
 }
 
@@ -314,20 +312,17 @@ TEST(Store, ReusedSlotsHoldNothingOfTheirEarlierOwner) {
     StoreUser user(kMiB);
     const Root a = user.open(keyspace_named("a"), 3001);
     const Root b = user.open(keyspace_named("b"), 3001);
-    std::vector<Location> before;
-    std::vector<Location> after;
     Result<BlockDraft> draft = user.store->reserve(a, blocks_of({1}), 0);
     ASSERT_TRUE(draft);
     std::memset(draft->payload(0).data(), run == 0 ? 0x55 : 0xAA, 3001);
     user.store->commit(std::move(*draft));
-    user.store->release(a, user.store->lookup(a, blocks_of({1}), before).handle);
+    const Location before = user.look_up(a, blocks_of({1})).locations()[0];
     while (user.store->index_usage().blocks > 0)
       user.store->clear();
     user.put(b, blocks_of({2}));
-    StoredPrefix match = user.store->lookup(b, blocks_of({2}), after);
-    EXPECT_EQ(before, after) << "the slot was not used again: the test shows nothing";
-    seen[run] = StoreTestAccess::slot(*user.store, after.at(0));
-    user.store->release(b, std::move(match.handle));
+    const StoredPrefix match = user.look_up(b, blocks_of({2}));
+    EXPECT_EQ(before, match.locations()[0]) << "the slot was not used again: the test shows nothing";
+    seen[run] = StoreTestAccess::slot(*user.store, match.locations()[0]);
   }
   EXPECT_EQ(seen[0].size(), 3001 + identity_bytes(16));
   EXPECT_EQ(seen[0], seen[1]);

@@ -52,6 +52,9 @@ class FaultTier final : public Tier {
   size_t collect(std::span<TierCompletion> out, uint64_t wait_ns) override;
   bool cancel(uint64_t tag) override;
   TierUsage usage() const override;
+  size_t collect_forgotten(std::span<BlockKey> out, bool& is_complete) override {
+    return behind_->collect_forgotten(out, is_complete);
+  }
 
   // From now on.
   void set_faults(const TierFaults& faults);

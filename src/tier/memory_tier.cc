@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "machine/thread.h"
 
 namespace rhizome {
 namespace {
+
+constexpr size_t kForgottenMax = 4096;
 
 TierCompletion ended(const TierRequest& request, TierOutcome outcome, uint64_t bytes = 0) {
   return {.tag = request.tag, .outcome = outcome, .bytes = bytes, .error = {}};
@@ -70,8 +73,14 @@ TierCompletion MemoryTier::write(const TierRequest& request) {
   if (bytes == 0 || bytes > bytes_max_) return ended(request, TierOutcome::kRefused);
   const auto before = by_key_.find(request.key);
   if (before != by_key_.end()) forget(before->second);
-  while (bytes_ + bytes > bytes_max_)
+  while (bytes_ + bytes > bytes_max_) {
+    if (forgotten_.size() < kForgottenMax) {
+      forgotten_.push_back(images_.front().key);
+    } else {
+      is_complete_ = false;
+    }
     forget(images_.begin());
+  }
   images_.push_back({request.key, {request.from.begin(), request.from.end()}});
   by_key_.emplace(request.key, std::prev(images_.end()));
   bytes_ += bytes;
@@ -82,6 +91,15 @@ void MemoryTier::forget(Images::iterator image) {
   bytes_ -= image->bytes.size();
   by_key_.erase(image->key);
   images_.erase(image);
+}
+
+size_t MemoryTier::collect_forgotten(std::span<BlockKey> out, bool& is_complete) {
+  const MutexLock lock(mutex_);
+  is_complete = std::exchange(is_complete_, true);
+  const size_t count = std::min(out.size(), forgotten_.size());
+  std::copy_n(forgotten_.begin(), count, out.begin());
+  forgotten_.erase(forgotten_.begin(), forgotten_.begin() + static_cast<std::ptrdiff_t>(count));
+  return count;
 }
 
 TierUsage MemoryTier::usage() const {

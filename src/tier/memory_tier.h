@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <span>
 #include <string_view>
@@ -35,6 +36,7 @@ class MemoryTier final : public Tier {
   size_t collect(std::span<TierCompletion> out, uint64_t wait_ns) override;
   bool cancel(uint64_t tag) override { return queue_.cancel(tag); }
   TierUsage usage() const override;
+  size_t collect_forgotten(std::span<BlockKey> out, bool& is_complete) override;
 
  private:
   struct Image {
@@ -58,6 +60,8 @@ class MemoryTier final : public Tier {
   Images images_ GUARDED_BY(mutex_);  // used longest ago first
   std::unordered_map<BlockKey, Images::iterator, KeyHash> by_key_ GUARDED_BY(mutex_);
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;
+  std::deque<BlockKey> forgotten_ GUARDED_BY(mutex_);
+  bool is_complete_ GUARDED_BY(mutex_) = true;
 };
 
 }  // namespace rhizome

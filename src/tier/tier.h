@@ -20,10 +20,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 
 #include "block/block_key.h"
+#include "block/token.h"
 #include "contract/result.h"
 
 namespace rhizome {
@@ -67,6 +69,15 @@ struct TierUsage {
   uint64_t requests_max = 0;
 };
 
+// An image that was there when the tier was opened: what a former process left.
+struct RecoveredBlock {
+  BlockKey key;
+  BlockKey parent;
+  uint32_t position = 0;  // of the block's first token
+  std::span<const Token> tokens = {};
+  uint64_t image_bytes = 0;
+};
+
 class Tier {
  public:
   virtual ~Tier() = default;  // waits until no buffer is in use; what was not collected is lost
@@ -79,6 +90,21 @@ class Tier {
   // True: the request had not begun and will be collected as kCancelled.
   virtual bool cancel(uint64_t tag) = 0;
   virtual TierUsage usage() const = 0;
+
+  // Whether a read that is done has been compared with a checksum of the tier's own; else the image's digest has to be.
+  virtual bool verifies_reads() const { return false; }
+  // How large `into` is best made for an image of so many bytes.
+  virtual uint64_t read_room_bytes(uint64_t image_bytes) const { return image_bytes; }
+  // Keys of images that the tier dropped by itself, to make room or because they did not verify; each once. A key may
+  // have been written again since. False in `is_complete`: it lost count; find says what is there.
+  virtual size_t collect_forgotten(std::span<BlockKey>, bool& is_complete) {
+    is_complete = true;
+    return 0;
+  }
+  // The images of a keyspace that were there at start, and whose identity was legible: parents before their children,
+  // no child without its parent. Tokens are valid during the call. May be called until forget_recovered().
+  virtual void for_each_recovered(const Digest&, const std::function<void(const RecoveredBlock&)>&) {}
+  virtual void forget_recovered() {}
 
  protected:
   Tier() = default;

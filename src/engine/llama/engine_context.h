@@ -48,10 +48,12 @@ class EngineContext {
 
  private:
   int32_t timed_decode(const llama_batch& batch, Counter time);
+  void observe(const llama_batch& batch) const;
 
   BatchBuffer buffer_;
   bool copy_pending_ = false;
   uint64_t engine_cpu_ns_ = 0;
+  uint64_t last_decode_ns_ = 0;
 };
 
 }  // namespace rhizome

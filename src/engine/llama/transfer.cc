@@ -198,11 +198,17 @@ Transfer::Restored Transfer::restore(int64_t seq, KeyspaceId keyspace, std::span
   } else {
     end = std::min(end, engine_.facts.shape.cells / unit * unit / block_tokens_);
   }
+  // What lies in a tier below begins to be loaded; piece by piece, the first ones are put in meanwhile.
+  if (end * block_tokens_ > held) {
+    end = static_cast<uint32_t>(engine_.client.promote(hit_, prompt, first, end)) * block_tokens_ / unit * unit /
+          block_tokens_;
+    result.reason = hit_.reason();
+  }
   // What cannot be restored piece by piece is verified as a whole first: a window's rows belong to the end of
   // the prompt, so the end must be known before anything is written.
   if (!unified || engine_.facts.shape.window > 0) {
     const uint32_t verified = verified_end(prompt, Span{first, end});
-    if (verified < end) result.reason = Reason::kCorrupt;
+    if (verified < end) result.reason = hit_.reason();
     end = verified * block_tokens_ / unit * unit / block_tokens_;
     if (!window_fits(seq, end * block_tokens_)) end = 0;
   }
@@ -211,8 +217,12 @@ Transfer::Restored Transfer::restore(int64_t seq, KeyspaceId keyspace, std::span
     result.outcome = unified ? import_unified(seq, prompt, Span{first, end}) : import_stream(seq, prompt, end);
     engine_.counters.add(Counter::kRestoreTime, monotonic_now_ns() - begin_ns);
     const uint32_t rows = sequences_.at(seq).rows();
-    if (result.outcome == Outcome::kDone && rows < end * block_tokens_) result.reason = Reason::kCorrupt;
-    if (rows > held) engine_.counters.add(Counter::kTokensRestoredSlab, rows - held);
+    if (result.outcome == Outcome::kDone && rows < end * block_tokens_) result.reason = hit_.reason();
+    if (rows > held) {
+      const uint64_t loaded = std::min<uint64_t>(rows - held, hit_.loaded_count() * block_tokens_);
+      engine_.counters.add(Counter::kTokensRestoredDisk, loaded);
+      engine_.counters.add(Counter::kTokensRestoredSlab, rows - held - loaded);
+    }
     sequences_.at(seq).published_rows = std::max(sequences_.at(seq).published_rows, rows);
   }
   hit_.release();

@@ -1,0 +1,364 @@
+#include "store/block_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "contract/check.h"
+
+namespace rhizome {
+namespace {
+
+constexpr uint8_t kUsesMax = 255;
+
+uint64_t hash_of(const BlockKey& key) {
+  uint64_t word = 0;
+  std::memcpy(&word, key.bytes.data(), sizeof word);
+  return word;
+}
+
+}  // namespace
+
+// A key is a digest already.
+size_t BlockTable::KeyHash::operator()(const BlockKey& key) const {
+  return hash_of(key);
+}
+
+uint64_t BlockTable::block_bytes() {
+  constexpr uint64_t queue = 2 * sizeof(BlockRef);
+  constexpr uint64_t map = sizeof(BlockKey) + 4 * sizeof(void*);
+  // Vectors double.
+  return sizeof(Block) + sizeof(Location) + 2 * SieveOrder::bytes_for(1) + queue + map;
+}
+
+Location BlockTable::take() {
+  if (free_.empty()) {
+    RHIZOME_CHECK(blocks_.size() < UINT32_MAX);
+    blocks_.emplace_back();
+    return static_cast<Location>(blocks_.size() - 1);
+  }
+  const Location location = free_.back();
+  free_.pop_back();
+  return location;
+}
+
+BlockTable::Block* BlockTable::current(BlockRef ref) {
+  if (ref.location >= blocks_.size()) return nullptr;
+  Block& block = blocks_[ref.location];
+  return block.state != BlockState::kFree && block.epoch == ref.epoch ? &block : nullptr;
+}
+
+Location BlockTable::add(const New& added) {
+  const MutexLock lock(mutex_);
+  const Location location = take();
+  Block& block = blocks_[location];
+  block = Block{.key = added.key,
+                .slot = added.slot,
+                .stored_ns = added.now_ns,
+                .keyspace = added.keyspace,
+                .epoch = block.epoch + 1,
+                .state = BlockState::kResident};
+  order_.add(location);
+  ++counts_.resident;
+  if (sketches_) {
+    sketch_.add(hash_of(added.key));
+    enqueue(location, false);
+  }
+  return location;
+}
+
+Location BlockTable::add_below(uint32_t keyspace, const BlockKey& key, uint32_t image_bytes) {
+  const MutexLock lock(mutex_);
+  const Location location = take();
+  Block& block = blocks_[location];
+  block = Block{.key = key,
+                .keyspace = keyspace,
+                .image_bytes = image_bytes,
+                .epoch = block.epoch + 1,
+                .state = BlockState::kBelow};
+  below_[key] = location;
+  ++counts_.below;
+  ++counts_.copies;
+  return location;
+}
+
+void BlockTable::set_has_children(Location location) {
+  const MutexLock lock(mutex_);
+  blocks_[location].has_children = true;
+}
+
+BlockTable::Forgotten BlockTable::forget(Location location) {
+  const MutexLock lock(mutex_);
+  RHIZOME_CHECK(location < blocks_.size());
+  Block& block = blocks_[location];
+  RHIZOME_CHECK(block.state != BlockState::kFree);
+  Forgotten forgotten;
+  forgotten.key = block.key;
+  forgotten.was_below = block.image_bytes > 0;
+  if (forgotten.was_below) drop_copy(location);
+  // Whoever writes it still reads the slot; the slab keeps it for him.
+  while (block.pins > 0)
+    drop_pin(block);
+  if (block.state == BlockState::kResident) {
+    forgotten.slot = leave_memory(location);
+  } else if (block.state != BlockState::kGone) {
+    --counts_.below;
+  }
+  block.state = BlockState::kFree;
+  ++block.epoch;
+  free_.push_back(location);
+  return forgotten;
+}
+
+BlockState BlockTable::state(Location location) const {
+  const MutexLock lock(mutex_);
+  RHIZOME_CHECK(location < blocks_.size());
+  return blocks_[location].state;
+}
+
+BlockKey BlockTable::key(Location location) const {
+  const MutexLock lock(mutex_);
+  RHIZOME_CHECK(location < blocks_.size());
+  return blocks_[location].key;
+}
+
+uint32_t BlockTable::image_bytes(Location location) const {
+  const MutexLock lock(mutex_);
+  RHIZOME_CHECK(location < blocks_.size());
+  return blocks_[location].image_bytes;
+}
+
+std::optional<BlockTable::Pinned> BlockTable::pin(Location location) {
+  const MutexLock lock(mutex_);
+  RHIZOME_CHECK(location < blocks_.size());
+  Block& block = blocks_[location];
+  if (block.state != BlockState::kResident) return std::nullopt;
+  add_pin(block);
+  use(location);
+  return Pinned{block.slot, BlockRef{location, block.epoch}};
+}
+
+void BlockTable::use(Location location) {
+  Block& block = blocks_[location];
+  block.uses = std::min<uint8_t>(block.uses, kUsesMax - 1) + 1;
+  order_.use(location);
+  if (!sketches_) return;
+  sketch_.add(hash_of(block.key));
+  if (block.image_bytes == 0 && !block.is_writing) enqueue(location, true);
+}
+
+void BlockTable::unpin(BlockRef ref) {
+  const MutexLock lock(mutex_);
+  Block* const block = current(ref);
+  if (block != nullptr && block->pins > 0) drop_pin(*block);
+}
+
+void BlockTable::add_pin(Block& block) {
+  if (block.pins++ == 0 && block.state == BlockState::kResident) ++counts_.pinned;
+}
+
+void BlockTable::drop_pin(Block& block) {
+  if (--block.pins == 0 && block.state == BlockState::kResident) --counts_.pinned;
+}
+
+std::optional<BlockTable::Awaited> BlockTable::await(Location location) {
+  const MutexLock lock(mutex_);
+  RHIZOME_CHECK(location < blocks_.size());
+  Block& block = blocks_[location];
+  if (block.state != BlockState::kBelow && block.state != BlockState::kLoading) return std::nullopt;
+  const bool begins = block.state == BlockState::kBelow;
+  block.state = BlockState::kLoading;
+  add_pin(block);
+  return Awaited{{location, block.epoch}, begins};
+}
+
+std::optional<SlotRef> BlockTable::slot_of(BlockRef ref) {
+  const MutexLock lock(mutex_);
+  const Block* const block = current(ref);
+  if (block == nullptr || block->state != BlockState::kResident) return std::nullopt;
+  use(ref.location);
+  return block->slot;
+}
+
+bool BlockTable::land(BlockRef ref, SlotRef slot, bool keep_copy, uint64_t now_ns) {
+  const MutexLock lock(mutex_);
+  Block* const block = current(ref);
+  if (block == nullptr || block->state != BlockState::kLoading) return false;
+  block->state = BlockState::kResident;
+  block->slot = slot;
+  block->stored_ns = now_ns;
+  block->uses = 0;
+  order_.add(ref.location);
+  --counts_.below;
+  ++counts_.resident;
+  if (block->pins > 0) ++counts_.pinned;
+  if (!keep_copy && block->image_bytes > 0) drop_copy(ref.location);
+  // Nobody else has it now; or the tier has forgotten it while it was on the way.
+  if (block->image_bytes == 0) enqueue(ref.location, false);
+  return true;
+}
+
+void BlockTable::give_up_load(BlockRef ref, bool is_gone) {
+  const MutexLock lock(mutex_);
+  Block* const block = current(ref);
+  if (block == nullptr || block->state != BlockState::kLoading) return;
+  // The tier may have forgotten it while it was on the way.
+  if (!is_gone && block->image_bytes > 0) {
+    block->state = BlockState::kBelow;
+    return;
+  }
+  if (block->image_bytes > 0) drop_copy(ref.location);
+  block->state = BlockState::kGone;
+  --counts_.below;
+}
+
+std::optional<BlockTable::Demoted> BlockTable::demote(size_t looks_max) {
+  const MutexLock lock(mutex_);
+  const auto may_leave = [this](uint32_t location) NO_THREAD_SAFETY_ANALYSIS {
+    const Block& block = blocks_[location];
+    return block.pins == 0 && block.image_bytes > 0;
+  };
+  const Location location = order_.next(may_leave, looks_max);
+  if (location == SieveOrder::kNone) return std::nullopt;
+  const BlockRef ref{location, blocks_[location].epoch};
+  blocks_[location].state = BlockState::kBelow;
+  ++counts_.below;
+  return Demoted{ref, leave_memory(location)};
+}
+
+std::optional<SlotRef> BlockTable::demote(BlockRef ref, uint32_t own_pins) {
+  const MutexLock lock(mutex_);
+  Block* const block = current(ref);
+  if (block == nullptr || block->state != BlockState::kResident) return std::nullopt;
+  if (block->pins > own_pins || block->image_bytes == 0) return std::nullopt;
+  block->state = BlockState::kBelow;
+  ++counts_.below;
+  return leave_memory(ref.location);
+}
+
+bool BlockTable::is_resident_and_free(Location location) const {
+  const MutexLock lock(mutex_);
+  RHIZOME_CHECK(location < blocks_.size());
+  return blocks_[location].state == BlockState::kResident && blocks_[location].pins == 0;
+}
+
+SlotRef BlockTable::leave_memory(Location location) {
+  order_.remove(location);
+  --counts_.resident;
+  return std::exchange(blocks_[location].slot, SlotRef{});
+}
+
+void BlockTable::drop_copy(Location location) {
+  blocks_[location].image_bytes = 0;
+  --counts_.copies;
+  const auto found = below_.find(blocks_[location].key);
+  if (found != below_.end() && found->second == location) below_.erase(found);
+}
+
+void BlockTable::enqueue(Location location, bool is_used) {
+  Block& block = blocks_[location];
+  if (is_used && block.uses > 1 && block.is_waiting) return;  // it is among the used ones already
+  block.is_waiting = true;
+  (is_used ? used_ : fresh_).push_back({location, block.epoch});
+}
+
+std::optional<BlockTable::Unwritten> BlockTable::take_unwritten(std::deque<BlockRef>& queue, uint64_t now_ns,
+                                                                uint64_t age_min_ns) {
+  while (!queue.empty()) {
+    const BlockRef ref = queue.front();
+    Block* const block = current(ref);
+    const bool is_stale = block == nullptr || block->state != BlockState::kResident || block->image_bytes > 0 ||
+                          block->is_writing || !block->is_waiting;
+    if (!is_stale && now_ns < block->stored_ns + age_min_ns) return std::nullopt;
+    queue.pop_front();
+    if (is_stale) continue;
+    block->is_writing = true;
+    block->is_waiting = false;
+    add_pin(*block);
+    return Unwritten{.ref = ref,
+                     .slot = block->slot,
+                     .key = block->key,
+                     .keyspace = block->keyspace,
+                     .age_ns = now_ns - std::min(now_ns, block->stored_ns),
+                     .uses = block->uses,
+                     .asked_for = sketch_.count(hash_of(block->key)),
+                     .has_children = block->has_children};
+  }
+  return std::nullopt;
+}
+
+std::optional<BlockTable::Unwritten> BlockTable::next_unwritten(uint64_t now_ns, uint64_t age_min_ns) {
+  const MutexLock lock(mutex_);
+  auto taken = take_unwritten(used_, now_ns, 0);
+  return taken ? taken : take_unwritten(fresh_, now_ns, age_min_ns);
+}
+
+void BlockTable::written(BlockRef ref, uint32_t image_bytes) {
+  const MutexLock lock(mutex_);
+  Block* const block = current(ref);
+  if (block == nullptr) return;
+  block->is_writing = false;
+  if (block->pins > 0) drop_pin(*block);
+  if (block->image_bytes == 0) ++counts_.copies;
+  block->image_bytes = image_bytes;
+  below_[block->key] = ref.location;
+}
+
+void BlockTable::write_later(BlockRef ref, bool again) {
+  const MutexLock lock(mutex_);
+  Block* const block = current(ref);
+  if (block == nullptr) return;
+  block->is_writing = false;
+  if (block->pins > 0) drop_pin(*block);
+  if (!again) {
+    block->uses = 0;
+    return;
+  }
+  block->is_waiting = true;
+  (block->uses > 0 ? used_ : fresh_).push_back(ref);
+}
+
+uint64_t BlockTable::next_write_ns(uint64_t age_min_ns) const {
+  const MutexLock lock(mutex_);
+  if (!used_.empty()) return 0;
+  if (fresh_.empty()) return UINT64_MAX;
+  return blocks_[fresh_.front().location].stored_ns + age_min_ns;
+}
+
+bool BlockTable::has_unwritten() const {
+  const MutexLock lock(mutex_);
+  return !used_.empty() || !fresh_.empty();
+}
+
+bool BlockTable::forgotten_below(const BlockKey& key) {
+  const MutexLock lock(mutex_);
+  const auto found = below_.find(key);
+  if (found == below_.end()) return false;
+  const Location location = found->second;
+  Block& block = blocks_[location];
+  drop_copy(location);
+  if (block.state == BlockState::kResident) {
+    enqueue(location, block.uses > 0);
+    return false;
+  }
+  if (block.state != BlockState::kBelow) return false;  // on its way; whoever loads it finds out
+  block.state = BlockState::kGone;
+  --counts_.below;
+  return true;
+}
+
+std::vector<BlockKey> BlockTable::keys_below() const {
+  const MutexLock lock(mutex_);
+  std::vector<BlockKey> keys;
+  keys.reserve(below_.size());
+  for (const auto& [key, location] : below_)
+    keys.push_back(key);
+  return keys;
+}
+
+BlockCounts BlockTable::counts() const {
+  const MutexLock lock(mutex_);
+  return counts_;
+}
+
+}  // namespace rhizome

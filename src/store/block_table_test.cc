@@ -1,0 +1,149 @@
+#include "store/block_table.h"
+
+#include <gtest/gtest.h>
+
+namespace rhizome {
+namespace {
+
+constexpr uint64_t kAge = 1000;
+
+BlockKey key_of(uint32_t number) {
+  return next_key(root_key({}), std::span(&number, 1));
+}
+
+class BlockTableTest : public testing::Test {
+ protected:
+  Location add(uint32_t number, uint64_t now_ns = 0) {
+    return table_.add({.keyspace = 1, .key = key_of(number), .slot = {number, 1}, .now_ns = now_ns});
+  }
+  Location add_written(uint32_t number) {
+    const Location location = add(number);
+    const auto unwritten = table_.next_unwritten(kAge, kAge);
+    EXPECT_TRUE(unwritten);
+    table_.written(unwritten->ref, 100);
+    return location;
+  }
+
+  BlockTable table_{1000};
+};
+
+TEST_F(BlockTableTest, OnlyWhatTheTierHasAndNobodyHoldsLeaves) {
+  const Location dirty = add(1);
+  EXPECT_FALSE(table_.demote(100)) << "only memory has it";
+  EXPECT_EQ(table_.state(dirty), BlockState::kResident);
+  table_.forget(dirty);
+  const Location clean = add_written(2);
+  const auto pinned = table_.pin(clean);
+  ASSERT_TRUE(pinned);
+  EXPECT_FALSE(table_.demote(100)) << "it is pinned";
+  table_.unpin(pinned->ref);
+  const auto demoted = table_.demote(100);
+  ASSERT_TRUE(demoted);
+  EXPECT_EQ(demoted->slot, (SlotRef{2, 1}));
+  EXPECT_TRUE(table_.is_below(clean));
+  EXPECT_FALSE(table_.pin(clean));
+}
+
+TEST_F(BlockTableTest, ADemotionOfAnotherUseOfTheNumberIsRefused) {
+  const Location location = add_written(1);
+  const BlockRef before = table_.pin(location)->ref;
+  table_.unpin(before);
+  table_.forget(location);
+  ASSERT_EQ(add_written(2), location);
+  EXPECT_FALSE(table_.demote(before, 0));
+  EXPECT_EQ(table_.state(location), BlockState::kResident);
+  table_.unpin(before);
+  EXPECT_EQ(table_.counts().pinned, 0u);
+  EXPECT_TRUE(table_.demote(table_.pin(location)->ref, 1)) << "its own pin does not count";
+}
+
+TEST_F(BlockTableTest, OneLoadAndAllWaitForIt) {
+  const Location location = table_.add_below(1, key_of(1), 100);
+  const auto first = table_.await(location);
+  const auto second = table_.await(location);
+  ASSERT_TRUE(first && second);
+  EXPECT_TRUE(first->begins);
+  EXPECT_FALSE(second->begins);
+  EXPECT_FALSE(table_.slot_of(first->ref));
+  EXPECT_TRUE(table_.land(first->ref, {5, 1}, true, 0));
+  EXPECT_FALSE(table_.land(first->ref, {6, 1}, true, 0)) << "it is there already";
+  EXPECT_EQ(table_.slot_of(second->ref), (SlotRef{5, 1}));
+  EXPECT_FALSE(table_.demote(100)) << "those who waited hold it";
+  table_.unpin(first->ref);
+  table_.unpin(second->ref);
+  EXPECT_EQ(table_.counts().pinned, 0u);
+  EXPECT_TRUE(table_.demote(100));
+}
+
+TEST_F(BlockTableTest, ALoadForABlockThatIsForgottenLandsNowhere) {
+  const Location location = table_.add_below(1, key_of(1), 100);
+  const auto awaited = table_.await(location);
+  table_.forget(location);
+  EXPECT_FALSE(table_.land(awaited->ref, {5, 1}, true, 0));
+  EXPECT_EQ(table_.counts().resident, 0u);
+  EXPECT_EQ(table_.counts().below, 0u);
+  EXPECT_EQ(table_.counts().copies, 0u);
+}
+
+TEST_F(BlockTableTest, WhatTheTierForgetsIsGoneUnlessMemoryHasIt) {
+  const Location resident = add_written(1);
+  EXPECT_FALSE(table_.forgotten_below(key_of(1)));
+  EXPECT_EQ(table_.state(resident), BlockState::kResident);
+  EXPECT_TRUE(table_.next_unwritten(kAge, kAge)) << "it waits for a write again";
+  const Location below = table_.add_below(1, key_of(2), 100);
+  EXPECT_TRUE(table_.forgotten_below(key_of(2)));
+  EXPECT_TRUE(table_.is_gone(below));
+  EXPECT_FALSE(table_.await(below));
+  EXPECT_FALSE(table_.forgotten_below(key_of(2)));
+  EXPECT_FALSE(table_.forgotten_below(key_of(3)));
+}
+
+// The tier forgets a block while it is being read.
+TEST_F(BlockTableTest, ForgottenOnTheWay) {
+  const Location first = table_.add_below(1, key_of(1), 100);
+  const auto landing = table_.await(first);
+  EXPECT_FALSE(table_.forgotten_below(key_of(1)));
+  EXPECT_TRUE(table_.land(landing->ref, {5, 1}, true, 0));
+  EXPECT_EQ(table_.image_bytes(first), 0u);
+  EXPECT_TRUE(table_.next_unwritten(kAge, 0));
+  const Location second = table_.add_below(1, key_of(2), 100);
+  const auto failing = table_.await(second);
+  EXPECT_FALSE(table_.forgotten_below(key_of(2)));
+  table_.give_up_load(failing->ref, false);
+  EXPECT_TRUE(table_.is_gone(second));
+}
+
+TEST_F(BlockTableTest, UsedOnesAreWrittenFirstEachOnce) {
+  const Location a = add(1, 0);
+  const Location b = add(2, 10);
+  EXPECT_FALSE(table_.next_unwritten(kAge - 1, kAge));
+  EXPECT_EQ(table_.next_write_ns(kAge), kAge);
+  table_.unpin(table_.pin(b)->ref);
+  EXPECT_EQ(table_.next_write_ns(kAge), 0u);
+  const auto used = table_.next_unwritten(20, kAge);
+  ASSERT_TRUE(used);
+  EXPECT_EQ(used->ref.location, b);
+  EXPECT_EQ(used->uses, 1u);
+  EXPECT_FALSE(table_.next_unwritten(20, kAge));
+  const auto aged = table_.next_unwritten(kAge, kAge);
+  ASSERT_TRUE(aged);
+  EXPECT_EQ(aged->ref.location, a);
+  EXPECT_FALSE(table_.next_unwritten(10 * kAge, kAge)) << "both are being written";
+  table_.write_later(aged->ref, true);
+  EXPECT_TRUE(table_.next_unwritten(10 * kAge, kAge));
+  table_.write_later(used->ref, false);
+  EXPECT_FALSE(table_.next_unwritten(10 * kAge, kAge)) << "not before it is used again";
+  table_.unpin(table_.pin(b)->ref);
+  EXPECT_TRUE(table_.next_unwritten(10 * kAge, kAge));
+}
+
+TEST_F(BlockTableTest, WithoutTiersNothingWaitsForAWrite) {
+  BlockTable table(0);
+  const Location location = table.add({.keyspace = 1, .key = key_of(1), .slot = {1, 1}, .now_ns = 0});
+  table.unpin(table.pin(location)->ref);
+  EXPECT_FALSE(table.has_unwritten());
+  EXPECT_FALSE(table.next_unwritten(kAge, 0));
+}
+
+}  // namespace
+}  // namespace rhizome

@@ -1,0 +1,48 @@
+// Buffers between a tier and the slab: aligned for direct I/O, used again, and never more than a limit together.
+//
+// Thread-safety: everything here may be called from any thread; a buffer belongs to one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "concurrency/mutex.h"
+#include "machine/mapping.h"
+
+namespace rhizome {
+
+class Staging {
+ public:
+  explicit Staging(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+
+  class Buffer {
+   public:
+    // Page-aligned; at least what was asked for.
+    std::span<std::byte> bytes() const { return memory_.bytes(); }
+
+   private:
+    friend class Staging;
+    Mapping memory_;
+  };
+
+  // Nothing: the limit is reached; ask again when one was given back. One buffer is always to be had when none is out.
+  std::optional<Buffer> take(uint64_t bytes);
+  void give_back(Buffer buffer);
+
+  // Gives back to the kernel what nobody uses.
+  void trim();
+  uint64_t bytes_max() const { return bytes_max_; }
+
+ private:
+  const uint64_t bytes_max_;
+  Mutex mutex_;
+  std::vector<Buffer> idle_ GUARDED_BY(mutex_);
+  uint64_t bytes_ GUARDED_BY(mutex_) = 0;  // of all buffers
+  uint64_t idle_bytes_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace rhizome

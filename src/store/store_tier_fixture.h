@@ -1,0 +1,70 @@
+// A store with a tier below it, in which nothing happens by itself: the test says when something moves, and what the
+// time is.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "machine/clock.h"
+#include "store/store_fixture.h"
+#include "tier/fault_tier.h"
+#include "tier/memory_tier.h"
+
+namespace rhizome {
+
+inline constexpr uint64_t kSecondNs = 1000000000;
+
+struct TieredOptions {
+  uint64_t memory_bytes = 4 << 20;
+  uint64_t tier_bytes = 64 << 20;
+  TierFaults faults = {};
+  uint64_t seed = 1;
+  TieringOptions tiering = {};
+};
+
+// Made before the store, which uses them.
+struct TierParts {
+  explicit TierParts(const TieredOptions& options) {
+    auto memory = std::make_unique<MemoryTier>(MemoryTierOptions{.bytes_max = options.tier_bytes, .clock = &clock});
+    auto made = std::make_unique<FaultTier>(std::move(memory), options.faults, options.seed);
+    faults = made.get();
+    tier = std::move(made);
+  }
+
+  ManualClock clock{kSecondNs};
+  FaultTier* faults = nullptr;  // the tier, which the store owns
+  std::unique_ptr<Tier> tier;
+};
+
+class TieredUser : public TierParts, public StoreUser {
+ public:
+  explicit TieredUser(const TieredOptions& options = {})
+      : TierParts(options), StoreUser(store_options(options, *this)) {}
+
+  BlockTable& table() { return StoreTestAccess::table(*store); }
+  // All that can move now.
+  void settle() {
+    for (int i = 0; i < 10000 && store->step(); ++i) {
+    }
+  }
+  // What is worth it is in the tier afterwards.
+  void write_all() {
+    clock.advance_ns(2 * kSecondNs);
+    settle();
+  }
+  // Whatever may leave memory does.
+  void push_out() {
+    while (StoreTestAccess::demote_one(*store)) {
+    }
+  }
+
+ private:
+  static StoreOptions store_options(const TieredOptions& options, TierParts& parts) {
+    StoreOptions made{.memory_bytes = options.memory_bytes, .tier = std::move(parts.tier), .tiering = options.tiering};
+    made.tiering.clock = &parts.clock;
+    made.tiering.background = false;
+    return made;
+  }
+};
+
+}  // namespace rhizome
