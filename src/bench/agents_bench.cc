@@ -1,23 +1,17 @@
-#include <algorithm>
-#include <atomic>
 #include <iostream>
 #include <memory>
-#include <optional>
 
 #include "bench/benchmarks.h"
 #include "bench/cases.h"
 #include "bench/locations.h"
-#include "machine/clock.h"
+#include "bench/watched_run.h"
 #include "machine/files.h"
 #include "machine/process.h"
-#include "machine/thread.h"
 
 namespace rhizome::bench {
 namespace {
 
 constexpr const char* kBenchName = "agents";
-constexpr uint64_t kSignalPause = 100'000'000;
-constexpr uint64_t kInterruptPatience = 3'000'000'000;
 
 // build/demo.svg of the tree that the program was built in; beside where it was called when it was installed.
 std::string picture_path(const BenchOptions& options, const std::string& program) {
@@ -53,17 +47,6 @@ bool run_cases(Stage& stage, const std::vector<const Case*>& cases) {
   return all_measured;
 }
 
-// Until the run ends, a signal stops its servers, whose requests then fail, and so the run ends.
-void watch_signals(SignalWait& signals, Fleet& fleet, const std::atomic<bool>& done) {
-  uint64_t patience_ends_ns = UINT64_MAX;
-  while (!done) {
-    const std::optional<int> signal_number = signals.next(kSignalPause);
-    const bool wanted = signal_number && (*signal_number == SIGINT || *signal_number == SIGTERM);
-    if (wanted) patience_ends_ns = std::min(patience_ends_ns, monotonic_now_ns() + kInterruptPatience);
-    if (wanted || monotonic_now_ns() > patience_ends_ns) fleet.interrupt(monotonic_now_ns() > patience_ends_ns);
-  }
-}
-
 int measure(const BenchOptions& options, const std::vector<const Case*>& cases, const Locations& where,
             SignalWait& signals) {
   const Result<std::unique_ptr<Fleet>> fleet = Fleet::create(where);
@@ -74,15 +57,12 @@ int measure(const BenchOptions& options, const std::vector<const Case*>& cases, 
   Progress progress("rhizome bench");
   Report report(options.json ? nullptr : &std::cout, is_colored(), !options.quick && options.model.empty());
   Stage stage{where, options.quick, **fleet, progress, report, {}, {}};
-  std::atomic<bool> done = false;
   bool all_measured = false;
-  Result<Thread> worker = start_thread("bench", [&] {
-    all_measured = run_cases(stage, cases);
-    done = true;
-  });
-  if (!worker) return kBenchFailed;
-  watch_signals(signals, **fleet, done);
-  worker->join();
+  const Status watched = run_watched(**fleet, signals, [&] { all_measured = run_cases(stage, cases); });
+  if (!watched) {
+    std::cerr << "rhizome bench: " << watched.error().reason << "\n";
+    return kBenchFailed;
+  }
   if ((*fleet)->interrupted()) {
     std::cerr << "rhizome bench: interrupted; every server was stopped\n";
     return kBenchFailed;

@@ -19,10 +19,10 @@ namespace {
 
 constexpr std::array kBenchmarks = {
     Benchmark{"agents", "llama-server, stock and with Rhizome: both get the same agents", agents_case_texts,
-              run_agents_bench, true, false},
+              run_agents_bench, true, false, true},
     Benchmark{"index", "the prefix index beside a tree of locks and a hash map", index_case_texts, run_index_bench,
               false, false},
-    Benchmark{"codec", "the codecs of block images beside memcpy and zstd", codec_case_texts, run_codec_bench, false,
+    Benchmark{"codec", "the codecs of block images beside memcpy and zstd", codec_case_texts, run_codec_bench, true,
               true},
 };
 
@@ -85,15 +85,19 @@ std::unique_ptr<CLI::App> make_parser(Typed& typed) {
                                         "rhizome bench");
   app->add_option("NAME", typed.name, "The benchmark: " + known_names())->required();
   app->add_option("CASE", typed.options.cases, "What of it; without one, all");
-  app->add_flag("--quick", typed.options.quick,
-                "Less of everything: agents with the two-layer model, under a minute; index and codec under 10 s");
+  app->add_flag(
+      "--quick", typed.options.quick,
+      "Less of everything: agents with the two-layer model, under a minute; codec under a minute; index under 10 s");
   app->add_flag("--json", typed.options.json, "One JSON object on standard output and nothing else there");
-  app->add_option("--model", typed.options.model, "agents: another GGUF model than the one that `make setup` fetched");
+  app->add_option("--model", typed.options.model,
+                  "agents, codec: another GGUF model than the one that `make setup` fetched");
   app->add_option("--picture", typed.options.picture,
                   "agents: where to draw the computed tokens of each round (default: build/demo.svg, installed: "
                   "rhizome-demo.svg)");
-  app->add_option("--kv", typed.options.kv,
-                  "codec: a file of a model's KV (docs/codec.md); without it made-up KV, and no sizes");
+  app->add_option(
+      "--kv", typed.options.kv,
+      "codec: a file of a model's KV (docs/bench.md), or `made-up`, which has no sizes; without it, what a model "
+      "computes");
   app->footer(footer());
   return app;
 }
@@ -126,6 +130,10 @@ const Benchmark* parse(const BenchCall& call, Typed& typed, int& status) {
   }
   if (!benchmark->takes_model && !(typed.options.model.empty() && typed.options.picture.empty())) {
     std::cerr << "rhizome bench: " << typed.name << " takes no --model and no --picture\n";
+    return nullptr;
+  }
+  if (!benchmark->takes_picture && !typed.options.picture.empty()) {
+    std::cerr << "rhizome bench: " << typed.name << " takes no --picture\n";
     return nullptr;
   }
   if (!benchmark->takes_kv && !typed.options.kv.empty()) {

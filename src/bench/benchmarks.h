@@ -18,9 +18,9 @@ struct BenchOptions {
   std::vector<std::string> cases;  // each is one that the benchmark has; none: all
   bool quick = false;
   bool json = false;
-  std::string model;    // only for agents; empty: the one that tools/setup fetched
+  std::string model;    // only for agents and codec; empty: the one that tools/setup fetched
   std::string picture;  // only for agents; empty: where it is by default
-  std::string kv;       // only for codec; empty: made up
+  std::string kv;       // only for codec; empty: what the model computes
 };
 
 struct CaseText {
@@ -35,8 +35,9 @@ struct Benchmark {
   std::vector<CaseText> (*cases)();
   // The exit status.
   int (*run)(const BenchOptions& options);
-  bool takes_model;  // --model and --picture
+  bool takes_model;  // --model
   bool takes_kv;     // --kv
+  bool takes_picture = false;
 };
 
 std::span<const Benchmark> benchmarks();

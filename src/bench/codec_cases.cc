@@ -15,11 +15,11 @@ namespace rhizome::bench {
 namespace {
 
 constexpr std::array kCases = {
-    CodecCase{"sizes", "images of a model's KV (--kv) against what they hold, at 16, 64 and 256 tokens",
-              run_codec_sizes},
+    CodecCase{"sizes", "images of a model's KV against what they hold, at 16, 64 and 256 tokens", run_codec_sizes},
     CodecCase{"speeds", "encode and decode, one core, 8 MiB, 64 tokens, beside memcpy and zstd", run_codec_speeds},
 };
 
+constexpr std::array<uint32_t, 3> kBlockSizes = {16, 64, 256};
 constexpr uint64_t kWorkingSetBytes = uint64_t{8} << 20;
 
 double cpu_ns(const std::function<void()>& run) {
@@ -69,6 +69,50 @@ std::string gb_per_s(uint64_t bytes, double ns) {
   return fixed(static_cast<double>(bytes) / ns, 2) + " GB/s";
 }
 
+struct Sizes {
+  double raw = 0;
+  double e3 = 0;
+  double rans = 0;
+  double zstd = 0;
+};
+
+Sizes measure_sizes(CodecStage& stage, const KvRows& rows, uint32_t block_tokens) {
+  BlockImages images(rows, block_tokens, 0);
+  Sizes sizes;
+  sizes.raw = static_cast<double>(images.raw_bytes());
+  sizes.e3 = static_cast<double>(images.encode(Codec::kE3));
+  check(stage, images, "E3");
+  sizes.rans = static_cast<double>(images.encode(Codec::kRans));
+  check(stage, images, "E-rANS");
+  sizes.zstd = static_cast<double>(images.encode(Codec::kZstdPlanes));
+  check(stage, images, "zstd planes");
+  stage.report.answered("sizes " + std::to_string(block_tokens) + ": " + std::to_string(sizes.e3 + sizes.rans));
+  stage.progress.step();
+  return sizes;
+}
+
+Status report_sizes(CodecStage& stage, const KvRows& rows) {
+  const bool is_f16 = rows.element_type() == ElementType::kF16;
+  const std::string type = is_f16 ? "f16" : "bf16";
+  std::vector<double> least;
+  for (const uint32_t block_tokens : kBlockSizes) {
+    if (rows.blocks_count(block_tokens) == 0) return fail(Code::kInvalidArgument, "there are fewer than 256 tokens");
+    const Sizes sizes = measure_sizes(stage, rows, block_tokens);
+    const std::string tokens = std::to_string(block_tokens);
+    const std::string ending = type + "_b" + tokens;
+    stage.report.row("raw over image, " + type + ", " + tokens + " tokens", fixed(sizes.raw / sizes.e3, 3),
+                     fixed(sizes.raw / sizes.rans, 3));
+    stage.report.figure("e3_ratio_" + ending, sizes.raw / sizes.e3);
+    stage.report.figure("erans_ratio_" + ending, sizes.raw / sizes.rans);
+    stage.report.figure("zstd1_planes_ratio_" + ending, sizes.raw / sizes.zstd);
+    if (block_tokens == 64)
+      stage.report.figure(is_f16 ? "ratio_erans_vs_e3_size_f16" : "ratio_erans_vs_e3_size", sizes.rans / sizes.e3);
+    least.push_back(sizes.raw / sizes.e3);
+  }
+  stage.report.figure("e3_ratio_" + type, *std::ranges::min_element(least));
+  return {};
+}
+
 }  // namespace
 
 std::span<const CodecCase> codec_cases() {
@@ -82,37 +126,14 @@ const CodecCase* find_codec_case(std::string_view name) {
 
 Status run_codec_sizes(CodecStage& stage) {
   if (!stage.is_model) {
-    stage.report.note("sizes are of a model's KV only: give it with --kv");
+    stage.report.note("sizes are of a model's KV only, and this is made up");
     return {};
   }
-  const bool is_f16 = stage.rows.element_type() == ElementType::kF16;
-  const std::string type = is_f16 ? "f16" : "bf16";
-  stage.report.section("sizes", "whole images of a model's KV, header and identity counted", "E3", "E-rANS");
-  stage.progress.begin("sizes", 3);
-  std::vector<double> least;
-  for (const uint32_t block_tokens : {16U, 64U, 256U}) {
-    if (stage.rows.blocks_count(block_tokens) == 0)
-      return fail(Code::kInvalidArgument, "the file of KV has fewer than 256 tokens");
-    BlockImages images(stage.rows, block_tokens, 0);
-    const double raw = static_cast<double>(images.raw_bytes());
-    const double e3 = static_cast<double>(images.encode(Codec::kE3));
-    check(stage, images, "E3");
-    const double rans = static_cast<double>(images.encode(Codec::kRans));
-    check(stage, images, "E-rANS");
-    const double zstd = static_cast<double>(images.encode(Codec::kZstdPlanes));
-    check(stage, images, "zstd planes");
-    const std::string tokens = std::to_string(block_tokens);
-    stage.report.row("raw over image, " + tokens + " tokens", fixed(raw / e3, 3), fixed(raw / rans, 3));
-    stage.report.figure("e3_ratio_" + type + "_b" + tokens, raw / e3);
-    stage.report.figure("erans_ratio_" + type + "_b" + tokens, raw / rans);
-    stage.report.figure("zstd1_planes_ratio_" + type + "_b" + tokens, raw / zstd);
-    if (block_tokens == 64)
-      stage.report.figure(is_f16 ? "ratio_erans_vs_e3_size_f16" : "ratio_erans_vs_e3_size", rans / e3);
-    stage.report.answered("sizes " + tokens + ": " + std::to_string(e3 + rans));
-    least.push_back(raw / e3);
-    stage.progress.step();
+  stage.report.section("sizes", "whole images of " + stage.from + ", header and identity counted", "E3", "E-rANS");
+  stage.progress.begin("sizes", static_cast<uint32_t>(stage.rows.size() * kBlockSizes.size()));
+  for (const KvRows& rows : stage.rows) {
+    if (const Status reported = report_sizes(stage, rows); !reported) return reported;
   }
-  stage.report.figure("e3_ratio_" + type, *std::ranges::min_element(least));
   return {};
 }
 
@@ -120,10 +141,10 @@ Status run_codec_speeds(CodecStage& stage) {
   const uint32_t rounds = stage.quick ? 21 : 301;
   const uint32_t slow_rounds = stage.quick ? 3 : 7;
   constexpr uint32_t kBlockTokens = 64;
-  if (stage.rows.blocks_count(kBlockTokens) == 0)
-    return fail(Code::kInvalidArgument, "the file of KV has fewer than 64 tokens");
+  const KvRows& rows = stage.rows.front();
+  if (rows.blocks_count(kBlockTokens) == 0) return fail(Code::kInvalidArgument, "there are fewer than 64 tokens");
   stage.progress.begin("speeds", rounds + 2 * slow_rounds);
-  BlockImages images(stage.rows, kBlockTokens, kWorkingSetBytes);
+  BlockImages images(rows, kBlockTokens, kWorkingSetBytes);
   const uint64_t bytes = images.raw_bytes();
   images.encode(Codec::kE3);
   check(stage, images, "E3");
@@ -132,11 +153,10 @@ Status run_codec_speeds(CodecStage& stage) {
   const Speeds zstd = measure(stage, images, Codec::kZstdPlanes, slow_rounds);
   check(stage, images, "zstd planes");
 
-  stage.report.section("speeds",
-                       std::string(stage.is_model ? "a model's KV" : "made-up KV (a model's: --kv)") +
-                           ", one core, 8 MiB, blocks of 64 tokens, raw bytes counted, kernels " +
-                           fastest_plane_kernels().name,
-                       "encode", "decode");
+  stage.report.section(
+      "speeds",
+      stage.from + ", one core, 8 MiB, blocks of 64 tokens, raw bytes counted, kernels " + fastest_plane_kernels().name,
+      "encode", "decode");
   stage.report.row("memcpy", gb_per_s(bytes, median(e3.copy_ns)), "");
   const auto row = [&](const char* what, const Speeds& speeds) {
     stage.report.row(what, gb_per_s(bytes, median(speeds.encode_ns)), gb_per_s(bytes, median(speeds.decode_ns)));

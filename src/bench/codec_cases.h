@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "bench/kv_rows.h"
@@ -18,9 +19,11 @@ struct CodecStage {
   const bool quick;
   Progress& progress;
   Report& report;
-  // A model's own, or made up: then sizes mean nothing and are not reported.
-  const KvRows& rows;
+  // A model's own, one for each element type, or made up: then sizes mean nothing and are not reported. Speeds are
+  // measured on the first.
+  std::span<const KvRows> rows;
   const bool is_model;
+  std::string from;  // "the KV of model.gguf"
 };
 
 struct CodecCase {

@@ -82,6 +82,16 @@ void read_stream_lines(const std::string& body, size_t& read_to, uint64_t start_
   }
 }
 
+Result<std::string> body_of_answer(uint16_t port, http::request<http::string_body>& message) {
+  Exchange exchange(port);
+  if (!exchange.send(message)) return fail(Code::kUnavailable, "nobody answers on the port");
+  while (exchange.read_some()) {
+  }
+  if (exchange.failed()) return fail(Code::kUnavailable, "the connection broke before the answer was complete");
+  if (exchange.status() != 200) return fail(Code::kUnavailable, "the HTTP status is not 200");
+  return exchange.body();
+}
+
 }  // namespace
 
 ChatAnswer chat(uint16_t port, const ChatRequest& request) {
@@ -117,13 +127,14 @@ ChatAnswer chat(uint16_t port, const ChatRequest& request) {
 
 Result<std::string> http_get(uint16_t port, const std::string& path) {
   http::request<http::string_body> message(http::verb::get, path, 11);
-  Exchange exchange(port);
-  if (!exchange.send(message)) return fail(Code::kUnavailable, "nobody answers on the port");
-  while (exchange.read_some()) {
-  }
-  if (exchange.failed()) return fail(Code::kUnavailable, "the connection broke before the answer was complete");
-  if (exchange.status() != 200) return fail(Code::kUnavailable, "the HTTP status is not 200");
-  return exchange.body();
+  return body_of_answer(port, message);
+}
+
+Result<std::string> http_post(uint16_t port, const std::string& path, const std::string& json) {
+  http::request<http::string_body> message(http::verb::post, path, 11);
+  message.set(http::field::content_type, "application/json");
+  message.body() = json;
+  return body_of_answer(port, message);
 }
 
 }  // namespace rhizome::bench

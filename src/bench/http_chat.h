@@ -46,7 +46,8 @@ struct ChatAnswer {
 
 ChatAnswer chat(uint16_t port, const ChatRequest& request);
 
-// The body of a GET. kUnavailable when nobody answers or the status is not 200.
+// The body that a GET brings, or a POST of JSON. kUnavailable when nobody answers or the status is not 200.
 Result<std::string> http_get(uint16_t port, const std::string& path);
+Result<std::string> http_post(uint16_t port, const std::string& path, const std::string& json);
 
 }  // namespace rhizome::bench

@@ -7,6 +7,7 @@
 
 #include "block/little_endian.h"
 #include "contract/check.h"
+#include "engine/llama/seq_blob.h"
 #include "machine/files.h"
 
 namespace rhizome::bench {
@@ -14,6 +15,10 @@ namespace {
 
 constexpr uint64_t kFileBytesMax = uint64_t{2} << 30;
 constexpr size_t kHeaderBytes = 16;
+// llama.h: LLAMA_STATE_SEQ_MAGIC and LLAMA_STATE_SEQ_VERSION.
+constexpr uint32_t kSavedMagic = 0x67677371;
+constexpr uint32_t kSavedVersion = 3;
+constexpr size_t kSavedHeadBytes = 12;
 
 }  // namespace
 
@@ -35,6 +40,38 @@ Result<KvRows> KvRows::read(const std::string& path) {
   if (!is_ranged || rows.tokens_count_ == 0 || file->size() - kHeaderBytes != token_bytes * rows.tokens_count_)
     return fail(Code::kInvalidArgument, "the file of KV is not as long as its header says");
   rows.rows_.assign(file->begin() + kHeaderBytes, file->end());
+  return rows;
+}
+
+Result<KvRows> KvRows::from_saved_slot(std::span<const std::byte> file) {
+  const auto refuse = [] { return fail(Code::kInvalidArgument, "what the server saved is not known here"); };
+  if (file.size() < kSavedHeadBytes) return refuse();
+  if (load_little<uint32_t>(file.data()) != kSavedMagic || load_little<uint32_t>(file.data() + 4) != kSavedVersion)
+    return refuse();
+  const uint64_t state_at = kSavedHeadBytes + uint64_t{load_little<uint32_t>(file.data() + 8)} * sizeof(int32_t);
+  constexpr size_t kCellsAt = 4;
+  if (file.size() < state_at + kCellsAt + sizeof(uint32_t)) return refuse();
+  std::vector<std::byte> blob(kBlobHeadBytes);
+  store_little(blob.data(), kBlobMagic);
+  blob.insert(blob.end(), file.begin() + static_cast<ptrdiff_t>(state_at), file.end());
+  const auto cells = load_little<uint32_t>(blob.data() + kBlobHeadBytes + kCellsAt);
+  const Result<BlobShape> shape = discover_blob_shape(blob, cells);
+  if (!shape) return refuse();
+  const Result<BlobReader> reader = BlobReader::parse(blob, *shape);
+  if (!reader) return refuse();
+  const BlockGeometry geometry = shape->geometry(1);
+  const bool is_known = geometry.element_type == ElementType::kBf16 || geometry.element_type == ElementType::kF16;
+  const uint64_t channels = uint64_t{geometry.kv_heads_count} * geometry.key_width;
+  if (!is_known || geometry.key_width != geometry.value_width || channels > UINT16_MAX)
+    return fail(Code::kInvalidArgument, "the model's K and V are not alike, or not of 16 bits");
+  KvRows rows;
+  rows.element_type_ = geometry.element_type;
+  rows.layers_count_ = geometry.layers_count;
+  rows.channels_count_ = static_cast<uint32_t>(channels);
+  rows.tokens_count_ = cells;
+  rows.rows_.resize(shape->payload_bytes(cells));
+  if (!reader->copy_payload(0, cells, rows.rows_))
+    return fail(Code::kInvalidArgument, "the server did not keep every row");
   return rows;
 }
 

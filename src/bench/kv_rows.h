@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ class KvRows {
   // A file of u32 layers, tokens, channels of K (and of V), element type (codec/block_geometry.h: 0 bf16, 1 f16),
   // little endian, and then the rows: [layer][K, V][token][channel]. kInvalidArgument when it is none.
   static Result<KvRows> read(const std::string& path);
+
+  // What llama-server saves of a slot: u32 magic and version, u32 and as many i32 for tokens, and the sequence's state
+  // (engine/llama/seq_blob.h) without its head. kInvalidArgument when it is none, or K and V are not alike.
+  static Result<KvRows> from_saved_slot(std::span<const std::byte> file);
 
   // Made up: near-Gaussian rows whose channels have scales of their own, and keys with a mean as well. For speeds only.
   static KvRows made_up(uint32_t layers, uint32_t tokens, uint32_t channels);

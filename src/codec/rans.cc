@@ -188,12 +188,13 @@ bool rans_decode_scalar(RansStream& stream, const RansTables& tables, std::span<
 namespace {
 
 struct Runnable {
-  std::array<RansKernel, 2> variants;
+  std::array<RansKernel, 3> variants;
   size_t count = 0;
 
   Runnable() {
     add({"scalar", rans_decode_scalar});
 #if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt")) add({"avx2", rans_decode_avx2});
     if (__builtin_cpu_supports("avx512f")) add({"avx512", rans_decode_avx512});
 #endif
   }

@@ -77,7 +77,7 @@ struct RansKernel {
   bool (*decode)(RansStream& stream, const RansTables& tables, std::span<std::byte> symbols) = nullptr;
 };
 
-// As plane_kernels(): "scalar", and "avx512" (F alone).
+// As plane_kernels(): "scalar", "avx2", and "avx512" (F alone).
 std::span<const RansKernel> rans_kernels();
 const RansKernel& fastest_rans_kernel();
 

@@ -9,6 +9,7 @@ bool rans_decode_scalar(RansStream& stream, const RansTables& tables, std::span<
 
 #if defined(__x86_64__)
 // Only for processors that have the instructions. What is near the end of the stream it leaves to the other one.
+bool rans_decode_avx2(RansStream& stream, const RansTables& tables, std::span<std::byte> symbols);
 bool rans_decode_avx512(RansStream& stream, const RansTables& tables, std::span<std::byte> symbols);
 #endif
 

@@ -151,17 +151,41 @@ class Index(program.Case):
 
 class Codec(program.Case):
     def bench(self, *words):
-        done = self.call('bench', 'codec', '--quick', '--json', *words)
+        done = self.call('bench', 'codec', '--quick', '--json', *words,
+                         env={'RHIZOME_SETUP_CACHE': str(CACHE), 'TMPDIR': str(self.folder)})
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count('\n'), 1, done.stdout)
         line = json.loads(done.stdout)
         self.assertEqual(line['bench'], 'codec')
         return line['figures']
 
-    def test_without_a_model_it_reports_speeds_only(self):
+    def speeds(self, figures):
+        """Their names end in what the processor has, unless that is AVX-512."""
+        return [name for name in figures if re.match(r'ratio_e3_(en|de)code_vs_(memcpy|zstd1_planes)', name)]
+
+    def test_quick_run_prints_every_figure(self):
         figures = self.bench()
-        speeds = [name for name in figures if re.match(r'ratio_e3_(en|de)code_vs_(memcpy|zstd1_planes)', name)]
-        self.assertEqual(len(speeds), 4, figures)
+        wanted = {'ratio_erans_vs_e3_size', 'ratio_erans_vs_e3_size_f16'}
+        for name in ('e3_ratio_bf16', 'e3_ratio_f16'):
+            wanted |= {name, f'{name}_b16', f'{name}_b64', f'{name}_b256'}
+        self.assertEqual(wanted - set(figures), set())
+        self.assertEqual(len(self.speeds(figures)), 4, figures)
+        # The model's first 256 tokens and more: sizes do not depend on how busy the machine is.
+        self.assertGreater(figures['e3_ratio_bf16'], 1.37)
+        self.assertLess(figures['ratio_erans_vs_e3_size'], 0.97)
+        self.assertGreater(figures['e3_ratio_f16'], 1.09)
+        self.assertEqual([path.name for path in self.folder.iterdir() if path.name.startswith('rhizome-bench-')], [])
+
+    def test_made_up_rows_have_speeds_only(self):
+        figures = self.bench('--kv', 'made-up')
+        self.assertEqual(len(self.speeds(figures)), 4, figures)
         self.assertFalse([name for name in figures if name.startswith('e3_ratio') or '_size' in name])
+
+    def test_without_a_model_it_says_so(self):
+        done = self.call('bench', 'codec', '--quick')
+        self.assertEqual((done.returncode, done.stdout), (1, ''))
+        self.assertRegex(done.stderr, r'^rhizome bench: the model is not at .*: `make setup` fetches it '
+                                      r'\(without a model: --kv made-up\)\n$')
 
     def test_sizes_are_of_the_file(self):
         file = self.folder / 'kv'
@@ -186,6 +210,11 @@ class Codec(program.Case):
         done = self.call('bench', 'index', '--kv', 'file')
         self.assertEqual((done.returncode, done.stdout), (2, ''))
         self.assertEqual(done.stderr, 'rhizome bench: index takes no --kv\n')
+
+    def test_it_draws_no_picture(self):
+        done = self.call('bench', 'codec', '--picture', 'picture.svg')
+        self.assertEqual((done.returncode, done.stdout), (2, ''))
+        self.assertEqual(done.stderr, 'rhizome bench: codec takes no --picture\n')
 
 
 if __name__ == '__main__':

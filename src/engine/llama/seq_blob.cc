@@ -13,9 +13,6 @@
 namespace rhizome {
 namespace {
 
-// llama-context.cpp: io_magic.
-constexpr uint32_t kBlobMagic = 0xaf143cd8;
-constexpr uint64_t kBlobHeadBytes = 8;   // magic, sequence
 constexpr uint64_t kCellBytes = 12;      // position, count of sequences, sequence
 constexpr uint64_t kPartHeadBytes = 12;  // type and row bytes, or type and two counts
 constexpr uint32_t kLayersMax = 4096;

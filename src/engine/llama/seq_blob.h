@@ -27,6 +27,9 @@
 
 namespace rhizome {
 
+inline constexpr uint32_t kBlobMagic = 0xaf143cd8;  // llama-context.cpp: io_magic
+inline constexpr uint64_t kBlobHeadBytes = 8;       // magic, sequence
+
 struct BlobPart {
   int32_t type = 0;
   bool value = false;          // V, else K
