@@ -196,6 +196,10 @@ void Mapping::prefer_huge_pages() const {
   static_cast<void>(::madvise(bytes_.data(), bytes_.size(), MADV_HUGEPAGE));
 }
 
+void Mapping::prefer_small_pages() const {
+  static_cast<void>(::madvise(bytes_.data(), bytes_.size(), MADV_NOHUGEPAGE));
+}
+
 void Mapping::reset() {
   if (const int descriptor = std::exchange(descriptor_, -1); descriptor >= 0) ::close(descriptor);
   if (bytes_.empty()) return;

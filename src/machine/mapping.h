@@ -56,6 +56,8 @@ class Mapping {
 
   // Asks the kernel for pages of 2 MiB where it has some; it may refuse without harm.
   void prefer_huge_pages() const;
+  // Asks for none, where a touch is to spend one small page and no more.
+  void prefer_small_pages() const;
 
   void reset();
 

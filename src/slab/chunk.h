@@ -1,15 +1,17 @@
 // A chunk: slots of one stride in one piece of memory. What describes a slot (its word, checksum, owner) lies beside
 // the bytes, not among them: no writer of a payload can reach it.
 //
-// Thread-safety: the slab's lock guards it. Whoever holds a pin may call bytes() without: a chunk stays what it is
-// while one of its slots is not free.
+// Thread-safety: the slab's lock guards it. Without it, find() may be called at any time, and bytes() by whoever holds
+// a pin: a chunk stays what it is while one of its slots is not free.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 
+#include "contract/result.h"
 #include "machine/mapping.h"
 #include "slab/chunk_cut.h"
 #include "slab/slot_word.h"
@@ -45,13 +47,26 @@ class Chunk {
     Writers writers;
   };
 
-  // Gives the chunk its memory, and `slots` to describe it: zeroed, or its own from before. Generations go on from
-  // where its earlier life ended. `cost` is what it takes of the budget.
-  void attach(Mapping memory, Slot* slots, const ChunkCut& cut, uint64_t cost, const Writers& writers);
+  // Once, before the first attach(), by whoever owns the chunk's number: address space for what describes its slots. It
+  // stays for good, its pages only while the chunk is attached. kResourceExhausted.
+  Status describe();
+  bool described() const { return slots_.load(std::memory_order_relaxed) != nullptr; }
+  // What describes so many slots, in whole pages.
+  static uint64_t description_bytes(uint64_t slots);
+
+  // Gives the chunk its memory. Generations go on from where its earlier life ended. `cost` is what it takes of the
+  // budget.
+  void attach(Mapping memory, const ChunkCut& cut, uint64_t cost, const Writers& writers);
   // Only when empty.
   Detached detach();
 
-  bool attached() const { return slots_ != nullptr; }
+  // Null when no slot was ever there.
+  Slot* find(uint32_t place) const {
+    Slot* const slots = slots_.load(std::memory_order_acquire);  // pairs with the release in describe()
+    return slots == nullptr || place >= kChunkSlotsMax ? nullptr : slots + place;
+  }
+
+  bool attached() const { return cut_.slots > 0; }
   bool empty() const { return free_count_ == cut_.slots; }
   bool full() const { return free_count_ == 0; }
   uint64_t stride() const { return cut_.stride; }
@@ -64,18 +79,19 @@ class Chunk {
   // Not when full. The slot is reserved and has a generation of its own from now on.
   uint16_t take();
   // A slot that is the caller's: reserved, or doomed without pins.
-  void give_back(uint16_t slot);
+  void give_back(uint16_t place);
 
-  Slot& slot(uint16_t slot) { return slots_[slot]; }
-  const Slot& slot(uint16_t slot) const { return slots_[slot]; }
-  std::span<std::byte> room(uint16_t slot) const { return memory_.bytes().subspan(slot * cut_.stride, cut_.stride); }
-  std::span<std::byte> bytes(uint16_t slot) const { return room(slot).first(cut_.stride - slots_[slot].slack); }
+  Slot& slot(uint16_t place) const { return slots_.load(std::memory_order_relaxed)[place]; }
+  std::span<std::byte> room(uint16_t place) const { return memory_.bytes().subspan(place * cut_.stride, cut_.stride); }
+  std::span<std::byte> bytes(uint16_t place) const { return room(place).first(cut_.stride - slot(place).slack); }
 
  private:
   Mapping memory_;
-  Slot* slots_ = nullptr;
+  Mapping description_;
+  std::atomic<Slot*> slots_{nullptr};
   ChunkCut cut_;
   uint64_t cost_ = 0;
+  Writers tail_writers_;  // of what lies idle behind the last slot: an earlier cut may have used it
   uint32_t free_count_ = 0;
   uint16_t free_head_ = 0;
   uint32_t generation_next_ = 0;  // above every generation that this chunk ever gave out

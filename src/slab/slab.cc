@@ -28,21 +28,16 @@ uint32_t chunks_for(uint64_t budget_bytes, uint64_t chunk_bytes) {
 
 Result<std::unique_ptr<Slab>> Slab::create(const SlabOptions& options) {
   if (options.budget_bytes > kBudgetBytesMax) return fail(Code::kInvalidArgument, "memory budget too large");
-  const uint64_t chunk_bytes = usual_chunk_bytes(options.budget_bytes, options.shareable);
-  Result<Mapping> slots =
-      Mapping::anonymous(chunks_for(options.budget_bytes, chunk_bytes) * kChunkSlotsMax * sizeof(Slot));
-  if (!slots) return fail(slots.error());
-  std::unique_ptr<Slab> slab(new Slab(options, std::move(*slots)));
+  std::unique_ptr<Slab> slab(new Slab(options));
   const SlabUsage usage = slab->usage();
   if (usage.used_bytes >= usage.budget_bytes) return fail(Code::kInvalidArgument, "memory budget too small");
   return slab;
 }
 
-Slab::Slab(const SlabOptions& options, Mapping slots)
+Slab::Slab(const SlabOptions& options)
     : options_(options),
       chunk_bytes_(usual_chunk_bytes(options.budget_bytes, options.shareable)),
       chunks_max_(chunks_for(options.budget_bytes, chunk_bytes_)),
-      slots_(std::move(slots)),
       chunks_(std::make_unique<Chunk[]>(chunks_max_)) {
   usage_.budget_bytes = options.budget_bytes;
   usage_.used_bytes = sizeof(Slab) + chunks_max_ * (sizeof(Chunk) + sizeof(uint32_t));
@@ -60,15 +55,15 @@ Result<Reserved> Slab::reserve(uint64_t bytes, uint32_t tenant) {
   const uint64_t stride = stride_of(bytes);
   Reserved reserved;
   std::span<std::byte> unclean;
-  // A chunk leaves in every round but the last, or one is added, which others may have filled before we come to it.
-  while (reserved.slab_ == nullptr) {
+  // In every round but the last an empty chunk leaves. Who cuts or adds one takes a slot in the same breath.
+  for (;;) {
     Leaving leaving;
     Claim claim;
     {
       MutexLock lock(mutex_);
       if (take(bytes, tenant, reserved, unclean)) break;
       if (!try_claim(stride, true, claim)) {
-        if (cut_an_empty_chunk_again(stride)) continue;
+        if (cut_an_empty_chunk_again(stride) && take(bytes, tenant, reserved, unclean)) break;
         // When nothing stands empty, what is left of the budget is all there is: a smaller chunk of it.
         if (!detach_any_empty(leaving) && !try_claim(stride, false, claim)) {
           return fail(Code::kResourceExhausted, "memory budget spent");
@@ -77,8 +72,15 @@ Result<Reserved> Slab::reserve(uint64_t bytes, uint32_t tenant) {
     }
     finish(std::move(leaving));
     if (claim.chunk == kNoChunk) continue;
-    const Status fulfilled = fulfil(claim);
-    if (!fulfilled) return fail(fulfilled.error());
+    // No lock while the kernel finds and clears the pages: others go on. The chunk's number is the claim's alone.
+    Result<Mapping> memory = memory_for(claim);
+    MutexLock lock(mutex_);
+    if (!memory) {
+      give_up(claim);
+      return fail(Code::kResourceExhausted, "the system has no memory");
+    }
+    attach(claim.chunk, std::move(*memory), claim.cut, claim.cost, {});
+    if (take(bytes, tenant, reserved, unclean)) break;
   }
   std::fill(unclean.begin(), unclean.end(), std::byte{0});
   return reserved;
@@ -236,8 +238,7 @@ uint64_t Slab::pinned_bytes() const {
 }
 
 Slot* Slab::slot_of(SlotRef ref) const {
-  if (ref.chunk() >= chunks_max_ || ref.place() >= kChunkSlotsMax) return nullptr;
-  return reinterpret_cast<Slot*>(slots_.bytes().data()) + uint64_t{ref.chunk()} * kChunkSlotsMax + ref.place();
+  return ref.chunk() < chunks_max_ ? chunks_[ref.chunk()].find(ref.place()) : nullptr;
 }
 
 }  // namespace rhizome

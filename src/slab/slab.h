@@ -30,12 +30,12 @@
 #include "concurrency/mutex.h"
 #include "contract/result.h"
 #include "machine/mapping.h"
+#include "slab/chunk_cut.h"
 #include "slab/slot.h"
 
 namespace rhizome {
 
 class Chunk;
-struct ChunkCut;
 struct Slot;
 struct Writers;
 
@@ -137,8 +137,8 @@ class Slab {
   // Chunks with a free slot, by number: the lowest is filled first, so that the others run empty.
   struct SizeClass {
     std::set<uint32_t> open;
+    std::set<uint32_t> empty;  // of those, the ones without a slot in use
     uint32_t chunks = 0;
-    uint32_t empty = kNoChunk;
   };
   // A chunk on its way back to the kernel: its budget is free only after its memory is.
   struct Leaving {
@@ -148,9 +148,7 @@ class Slab {
   // Budget and a number for a chunk whose memory is not there yet.
   struct Claim {
     uint32_t chunk = kNoChunk;
-    uint64_t memory_bytes = 0;
-    uint64_t stride = 0;
-    uint32_t slots = 0;
+    ChunkCut cut;
     uint64_t cost = 0;
   };
   // Bytes that are pinned by handles that threads of one stripe took, less those that they released.
@@ -160,7 +158,7 @@ class Slab {
   static constexpr uint32_t kNoChunk = UINT32_MAX;
   static constexpr uint32_t kStripes = 64;
 
-  Slab(const SlabOptions& options, Mapping slots);
+  explicit Slab(const SlabOptions& options);
 
   void abort(SlotRef ref);
   void unpin(SlotRef ref, uint64_t bytes);
@@ -177,7 +175,8 @@ class Slab {
   bool cut_an_empty_chunk_again(uint64_t stride) REQUIRES(mutex_);
   // With `full`, only for a chunk of the usual size; else for what is left of the budget.
   bool try_claim(uint64_t stride, bool full, Claim& claim) REQUIRES(mutex_);
-  Status fulfil(const Claim& claim) EXCLUDES(mutex_);
+  Result<Mapping> memory_for(const Claim& claim) EXCLUDES(mutex_);
+  void give_up(const Claim& claim) REQUIRES(mutex_);
   void attach(uint32_t chunk, Mapping memory, const ChunkCut& cut, uint64_t cost, const Writers& writers)
       REQUIRES(mutex_);
   void slot_freed(SlotRef ref, Leaving& leaving) REQUIRES(mutex_);
@@ -189,8 +188,6 @@ class Slab {
   const SlabOptions options_;
   const uint64_t chunk_bytes_;
   const uint32_t chunks_max_;
-  // Address space for what describes every slot that there can be, in pages that are there while their chunk is.
-  const Mapping slots_;
   std::array<PinnedStripe, kStripes> pinned_;
 
   mutable Mutex mutex_;

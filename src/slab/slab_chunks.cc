@@ -12,10 +12,6 @@ namespace {
 // What std::map and std::set keep for a chunk that is alone in its stride.
 constexpr uint64_t kBookkeepingBytes = 256;
 
-uint64_t description_bytes(uint64_t slots) {
-  return round_up(slots * sizeof(Slot), kPageBytes);
-}
-
 }  // namespace
 
 bool Slab::can_ever_hold(uint64_t bytes) const {
@@ -80,7 +76,8 @@ void Slab::trim() {
 }
 
 uint64_t Slab::cost(const ChunkCut& cut) const {
-  return cut.memory_bytes + description_bytes(cut.slots) + cut.slots * options_.overhead_bytes + kBookkeepingBytes;
+  return cut.memory_bytes + Chunk::description_bytes(cut.slots) + cut.slots * options_.overhead_bytes +
+         kBookkeepingBytes;
 }
 
 bool Slab::take(uint64_t bytes, uint32_t tenant, Reserved& reserved, std::span<std::byte>& unclean) {
@@ -90,7 +87,7 @@ bool Slab::take(uint64_t bytes, uint32_t tenant, Reserved& reserved, std::span<s
   SizeClass& size_class = found->second;
   const uint32_t number = *size_class.open.begin();
   Chunk& chunk = chunks_[number];
-  if (size_class.empty == number) size_class.empty = kNoChunk;
+  size_class.empty.erase(number);
   const uint16_t place = chunk.take();
   if (chunk.full()) size_class.open.erase(number);
   Slot& slot = chunk.slot(place);
@@ -129,44 +126,36 @@ bool Slab::try_claim(uint64_t stride, bool full, Claim& claim) {
   } else {
     return false;
   }
-  claim.memory_bytes = cut.memory_bytes;
-  claim.stride = cut.stride;
-  claim.slots = cut.slots;
+  claim.cut = cut;
   claim.cost = cost(cut);
   usage_.used_bytes += claim.cost;
   return true;
 }
 
-// No lock while the kernel finds and clears the pages: others go on.
-Status Slab::fulfil(const Claim& claim) {
-  Result<Mapping> memory =
-      options_.shareable ? Mapping::shareable(claim.memory_bytes) : Mapping::resident(claim.memory_bytes);
-  MutexLock lock(mutex_);
-  if (!memory) {
-    usage_.used_bytes -= claim.cost;
-    unused_chunks_.push_back(claim.chunk);
-    return fail(Code::kResourceExhausted, "the system has no memory");
+Result<Mapping> Slab::memory_for(const Claim& claim) {
+  Chunk& chunk = chunks_[claim.chunk];
+  if (!chunk.described()) {
+    const Status described = chunk.describe();
+    if (!described) return fail(described.error());
   }
-  const ChunkCut cut{.memory_bytes = claim.memory_bytes, .stride = claim.stride, .slots = claim.slots};
-  attach(claim.chunk, std::move(*memory), cut, claim.cost, {});
-  return {};
+  return options_.shareable ? Mapping::shareable(claim.cut.memory_bytes) : Mapping::resident(claim.cut.memory_bytes);
+}
+
+void Slab::give_up(const Claim& claim) {
+  usage_.used_bytes -= claim.cost;
+  unused_chunks_.push_back(claim.chunk);
 }
 
 bool Slab::cut_an_empty_chunk_again(uint64_t stride) {
   const uint64_t left = usage_.budget_bytes - usage_.used_bytes;
   for (const auto& [other, size_class] : classes_) {
-    const uint32_t number = size_class.empty;
-    if (number == kNoChunk) continue;
+    if (size_class.empty.empty()) continue;
+    const uint32_t number = *size_class.empty.begin();
     const ChunkCut cut = cut_again(stride, chunks_[number].memory_bytes());
     const uint64_t cost_before = chunks_[number].cost();
     if (cut.slots == 0 || cost(cut) > cost_before + left) continue;
-    const uint32_t slots_before = chunks_[number].slots_count();
     Chunk::Detached detached = chunks_[number].detach();
     forget(number, other);  // `other` and `size_class` may be gone now
-    const uint64_t pages = description_bytes(cut.slots);
-    if (const uint64_t pages_before = description_bytes(slots_before); pages < pages_before) {
-      slots_.discard(uint64_t{number} * kChunkSlotsMax * sizeof(Slot) + pages, pages_before - pages);
-    }
     usage_.used_bytes = usage_.used_bytes - cost_before + cost(cut);
     ++usage_.chunks_cut_again;
     attach(number, std::move(detached.memory), cut, cost(cut), detached.writers);
@@ -176,11 +165,13 @@ bool Slab::cut_an_empty_chunk_again(uint64_t stride) {
 }
 
 void Slab::attach(uint32_t number, Mapping memory, const ChunkCut& cut, uint64_t cost_bytes, const Writers& writers) {
-  chunks_[number].attach(std::move(memory), slot_of({number << 16, 0}), cut, cost_bytes, writers);
+  chunks_[number].attach(std::move(memory), cut, cost_bytes, writers);
   ++usage_.chunks;
   SizeClass& size_class = classes_[cut.stride];
   ++size_class.chunks;
   size_class.open.insert(number);
+  // Whom it was taken for may find a slot in another one by now.
+  size_class.empty.insert(number);
 }
 
 void Slab::slot_freed(SlotRef ref, Leaving& leaving) {
@@ -193,8 +184,8 @@ void Slab::slot_freed(SlotRef ref, Leaving& leaving) {
   size_class.open.insert(number);
   if (!chunk.empty()) return;
   // One empty chunk stays: a cache that is full frees a slot and takes it again all the time.
-  if (size_class.empty == kNoChunk) {
-    size_class.empty = number;
+  if (size_class.empty.empty()) {
+    size_class.empty.insert(number);
   } else {
     leaving = detach(number);
   }
@@ -204,16 +195,14 @@ void Slab::forget(uint32_t number, uint64_t stride) {
   --usage_.chunks;
   SizeClass& size_class = classes_.at(stride);
   size_class.open.erase(number);
-  if (size_class.empty == number) size_class.empty = kNoChunk;
+  size_class.empty.erase(number);
   if (--size_class.chunks == 0) classes_.erase(stride);
 }
 
 Slab::Leaving Slab::detach(uint32_t number) {
   Chunk& chunk = chunks_[number];
   const uint64_t stride = chunk.stride();
-  const uint64_t pages = description_bytes(chunk.slots_count());
   Chunk::Detached detached = chunk.detach();
-  slots_.discard(uint64_t{number} * kChunkSlotsMax * sizeof(Slot), pages);
   unused_chunks_.push_back(number);
   forget(number, stride);
   return {.memory = std::move(detached.memory), .cost = detached.cost};
@@ -221,8 +210,8 @@ Slab::Leaving Slab::detach(uint32_t number) {
 
 bool Slab::detach_any_empty(Leaving& leaving) {
   for (const auto& [stride, size_class] : classes_) {
-    if (size_class.empty == kNoChunk) continue;
-    leaving = detach(size_class.empty);
+    if (size_class.empty.empty()) continue;
+    leaving = detach(*size_class.empty.begin());
     return true;
   }
   return false;
