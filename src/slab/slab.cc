@@ -74,6 +74,7 @@ Result<Reserved> Slab::reserve(uint64_t bytes, uint32_t tenant) {
     if (claim.chunk == kNoChunk) continue;
     // No lock while the kernel finds and clears the pages: others go on. The chunk's number is the claim's alone.
     Result<Mapping> memory = memory_for(claim);
+    RHIZOME_RACE_POINT("slab.reserve.before_attach");
     MutexLock lock(mutex_);
     if (!memory) {
       give_up(claim);
@@ -162,6 +163,7 @@ Result<FreeOutcome> Slab::free_up_to(SlotRef ref, uint32_t pins_max) {
     do {
       if (!now.is(ref.generation, SlotState::kCommitted)) return fail(kStale);
       if (now.pins > pins_max) return FreeOutcome::kPinned;
+      RHIZOME_RACE_POINT("slab.free.before_swap");
       doomed = {.generation = now.generation, .state = SlotState::kDoomed, .pins = now.pins};
     } while (!slot->word.exchange(now, doomed));
     --usage_.committed_slots;

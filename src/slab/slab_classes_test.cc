@@ -48,6 +48,17 @@ TEST(SlabClasses, SizesOfOneStrideShareAChunk) {
   EXPECT_EQ(slab->pin(again)->bytes().size(), 1000u);
 }
 
+TEST(SlabClasses, AChunkCostsItsMemoryItsDescriptionAndWhatIsKeptElsewhere) {
+  for (const uint64_t bytes : {64u, 4096u, 60'000u}) {
+    auto slab = make_slab(16 * kMiB, 300);
+    const uint64_t before = slab->usage().used_bytes;
+    const SlotRef ref = store(*slab, bytes, 1);
+    const ChunkLayout layout = *slab->chunk_layout(ref.chunk());
+    constexpr uint64_t kDescriptionBytes = 32;
+    EXPECT_GE(slab->usage().used_bytes - before, layout.bytes + layout.slots * (kDescriptionBytes + 300));
+  }
+}
+
 TEST(SlabClasses, AnEmptiedChunkIsCutAgainWhereItLies) {
   auto slab = make_slab(16 * kMiB, 100);
   const std::vector<SlotRef> small = fill_up(*slab, kSmall, 1);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -98,6 +99,62 @@ TEST_F(SlabRace, APinBeforeTheFreeKeepsTheSlot) {
   ASSERT_TRUE(own);
   EXPECT_EQ(*slab_->free_if_unpinned(ref_, 1), FreeOutcome::kPinned);
   EXPECT_EQ(*slab_->pins(ref_), 2u);
+}
+
+TEST_F(SlabRace, APinTakenWhileASlotIsFreedKeepsTheBytes) {
+  Result<Pinned> pinned;
+  {
+    RaceHold hold("slab.free.before_swap");
+    const Thread freer = std::move(*start_thread("freer", [&] { EXPECT_TRUE(slab_->free(ref_)); }));
+    hold.wait_reached();
+    pinned = slab_->pin(ref_);
+    hold.let_go();
+  }
+  ASSERT_TRUE(pinned);
+  EXPECT_EQ(slab_->usage().doomed_slots, 1u);
+  const SlotRef fresh = store(*slab_, 4096, 2);
+  EXPECT_TRUE(all_bytes_are(pinned->bytes(), 1));
+  pinned->release();
+  EXPECT_TRUE(slab_->free(fresh));
+  expect_drained(*slab_);
+}
+
+TEST_F(SlabRace, APinTakenWhileItIsLookedForKeepsTheSlot) {
+  Result<Pinned> pinned;
+  {
+    RaceHold hold("slab.free.before_swap");
+    const Thread freer =
+        std::move(*start_thread("freer", [&] { EXPECT_EQ(*slab_->free_if_unpinned(ref_), FreeOutcome::kPinned); }));
+    hold.wait_reached();
+    pinned = slab_->pin(ref_);
+    hold.let_go();
+  }
+  ASSERT_TRUE(pinned);
+  EXPECT_EQ(*slab_->pins(ref_), 1u);
+}
+
+// A chunk is on its way when a slot becomes free in another one: it stands empty, and must be known to.
+TEST_F(SlabRace, AChunkThatCameTooLateIsGivenBack) {
+  std::vector<SlotRef> refs;
+  while (slab_->usage().chunks == 1)
+    refs.push_back(store(*slab_, 4096, 2));
+  ASSERT_TRUE(slab_->free(refs.back()));
+  slab_->trim();
+  ASSERT_EQ(slab_->usage().chunks, 1u);
+  {
+    RaceHold hold("slab.reserve.before_attach");
+    const Thread taker = std::move(*start_thread("taker", [&] { refs.back() = store(*slab_, 4096, 3); }));
+    hold.wait_reached();
+    EXPECT_TRUE(slab_->free(ref_));
+    hold.let_go();
+  }
+  EXPECT_EQ(refs.back().index, ref_.index);
+  EXPECT_EQ(slab_->usage().chunks, 2u);
+  slab_->trim();
+  EXPECT_EQ(slab_->usage().chunks, 1u);
+  for (const SlotRef ref : refs)
+    EXPECT_TRUE(slab_->free(ref));
+  expect_drained(*slab_);
 }
 
 // The last pin is gone and its slot not yet free: nobody gets it, and it still counts.

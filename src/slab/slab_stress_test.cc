@@ -164,5 +164,44 @@ TEST(SlabStress, ReadersPinWhatOthersReplaceAndFree) {
   expect_drained(**slab);
 }
 
+// The threads have nothing in common but the slab: names pass without any order, and readers take no lock. What the
+// slab itself promises is then all that orders the bytes.
+TEST(SlabStress, OnlyTheSlabOrdersWhatIsReadAndWrittenAgain) {
+  Result<std::unique_ptr<Slab>> slab = Slab::create({.budget_bytes = 1 << 20});
+  ASSERT_TRUE(slab);
+  std::atomic<uint64_t> name{0};
+  std::atomic<bool> done{false};
+  std::atomic<uint64_t> wrong{0};
+  std::atomic<uint64_t> reads{0};
+  {
+    std::vector<Thread> readers;
+    for (int reader = 0; reader < 2; ++reader) {
+      readers.push_back(std::move(*start_thread("reader", [&] {
+        while (!done.load(std::memory_order_relaxed)) {
+          const uint64_t bits = name.load(std::memory_order_relaxed);
+          const Result<Pinned> pinned = (*slab)->pin({static_cast<uint32_t>(bits >> 32), static_cast<uint32_t>(bits)});
+          if (!pinned) continue;
+          for (const std::byte byte : pinned->bytes())
+            wrong.fetch_add(byte != static_cast<std::byte>(pinned->checksum()), std::memory_order_relaxed);
+          reads.fetch_add(1, std::memory_order_relaxed);
+        }
+      })));
+    }
+    for (int i = 0; i < 3000; ++i) {
+      const SlotRef ref = store(**slab, 512, i % 256);
+      name.store(uint64_t{ref.index} << 32 | ref.generation, std::memory_order_relaxed);
+      // Mostly a pin comes and goes before the slot is freed.
+      const uint64_t before = reads.load(std::memory_order_relaxed);
+      for (int round = 0; round < 100 && reads.load(std::memory_order_relaxed) == before; ++round)
+        yield_thread();
+      wrong.fetch_add((*slab)->free(ref) ? 0 : 1, std::memory_order_relaxed);
+    }
+    done.store(true, std::memory_order_relaxed);
+  }
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(reads, 100u);
+  expect_drained(**slab);
+}
+
 }  // namespace
 }  // namespace rhizome

@@ -187,6 +187,17 @@ TEST(Slab, ResidentMemoryFollowsUse) {
   EXPECT_LT(*process_rss_bytes(own_pid()), start + 16 * kMiB) << "memory does not come back";
 }
 
+// Slots as small as their descriptions: what describes them goes with its chunk.
+TEST(Slab, DescriptionsAreGivenBackToo) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is resident too";
+  auto slab = make_slab(96 * kMiB);
+  const uint64_t start = *process_rss_bytes(own_pid());
+  for (std::vector<SlotRef> refs = fill_up(*slab, 64, 1); !refs.empty(); refs.pop_back())
+    ASSERT_TRUE(slab->free(refs.back()));
+  slab->trim();
+  EXPECT_LT(*process_rss_bytes(own_pid()), start + 20 * kMiB);
+}
+
 // Two models one after the other: the second must not find the memory cut for the first.
 TEST(Slab, MemoryMovesFromOneSizeToAnother) {
   auto slab = make_slab(16 * kMiB);
