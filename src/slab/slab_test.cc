@@ -195,7 +195,7 @@ TEST(Slab, DescriptionsAreGivenBackToo) {
   for (std::vector<SlotRef> refs = fill_up(*slab, 64, 1); !refs.empty(); refs.pop_back())
     ASSERT_TRUE(slab->free(refs.back()));
   slab->trim();
-  EXPECT_LT(*process_rss_bytes(own_pid()), start + 20 * kMiB);
+  EXPECT_LT(*process_rss_bytes(own_pid()), start + 10 * kMiB);
 }
 
 // Two models one after the other: the second must not find the memory cut for the first.
