@@ -1,6 +1,5 @@
 // Sizes side by side: classes, what moves between them, and what one tenant's bytes leave for another.
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -25,6 +24,14 @@ std::vector<SlotRef> in_chunk(const std::vector<SlotRef>& refs, uint32_t chunk) 
     if (ref.chunk() == chunk) in.push_back(ref);
   }
   return in;
+}
+
+// A chunk that could be emptied, or one without slots and with kNoChunk for a number.
+constexpr uint32_t kNoChunk = UINT32_MAX;
+SpareChunk spare_for(const Slab& slab, uint64_t bytes) {
+  SpareChunk none;
+  none.chunk = kNoChunk;
+  return slab.emptiest_chunk(bytes).value_or(none);
 }
 
 void free_all(Slab& slab, const std::vector<SlotRef>& refs) {
@@ -68,22 +75,22 @@ TEST(SlabClasses, AnEmptiedChunkIsCutAgainWhereItLies) {
   for (size_t i = 0; i < 7; ++i)
     ASSERT_TRUE(slab->free(third[i]));
   third.erase(third.begin(), third.begin() + 7);
-  const std::optional<SpareChunk> spare = slab->emptiest_chunk(kLarge);
-  ASSERT_TRUE(spare);
-  EXPECT_EQ(spare->chunk, 3u);
-  EXPECT_EQ(spare->slots, third);
-  EXPECT_EQ(spare->stored_bytes, third.size() * kSmall);
-  free_all(*slab, spare->slots);
+  const SpareChunk spare = spare_for(*slab, kLarge);
+  ASSERT_NE(spare.chunk, kNoChunk);
+  EXPECT_EQ(spare.chunk, 3u);
+  EXPECT_EQ(spare.slots, third);
+  EXPECT_EQ(spare.stored_bytes, third.size() * kSmall);
+  free_all(*slab, spare.slots);
   EXPECT_EQ(slab->usage().chunks_cut_again, 0u);
   const SlotRef large = store(*slab, kLarge, 2);
   ASSERT_NE(large, SlotRef{});
   EXPECT_EQ(slab->usage().chunks_cut_again, 1u);
-  EXPECT_EQ(large.chunk(), spare->chunk);
+  EXPECT_EQ(large.chunk(), spare.chunk);
   EXPECT_EQ(address(*slab, large), memory);
   EXPECT_TRUE(all_bytes_are(slab->pin(large)->bytes(), 2));
   for (const SlotRef ref : small) {
     const Result<Pinned> pinned = slab->pin(ref);
-    ASSERT_EQ(pinned.has_value(), ref.chunk() != spare->chunk) << "a name from before the cut";
+    ASSERT_EQ(pinned.has_value(), ref.chunk() != spare.chunk) << "a name from before the cut";
     EXPECT_TRUE(!pinned || all_bytes_are(pinned->bytes(), 1));
   }
   EXPECT_LE(slab->usage().used_bytes, slab->usage().budget_bytes);
@@ -95,9 +102,9 @@ TEST(SlabClasses, ABudgetMovesFromOneStrideToAnotherAndBack) {
   std::vector<SlotRef> stored = fill_up(*slab, kSmall, 1);
   for (const uint64_t bytes : {kLarge, kSmall, kLarge}) {
     for (int rounds = 0; rounds < 1000; ++rounds) {
-      const std::optional<SpareChunk> spare = slab->emptiest_chunk(bytes);
-      if (!spare) break;
-      free_all(*slab, spare->slots);
+      const SpareChunk spare = spare_for(*slab, bytes);
+      if (spare.chunk == kNoChunk) break;
+      free_all(*slab, spare.slots);
       ASSERT_FALSE(fill_up(*slab, bytes, 2).empty()) << "an emptied chunk made no room";
       ASSERT_LE(slab->usage().used_bytes, slab->usage().budget_bytes);
     }
@@ -116,19 +123,19 @@ TEST(SlabClasses, TheEmptiestChunkHoldsLeastAndNothingHeld) {
     ASSERT_TRUE(slab->free(third[i]));
   for (size_t i = 0; i < 2; ++i)
     ASSERT_TRUE(slab->free(seventh[i]));
-  EXPECT_EQ(slab->emptiest_chunk(kLarge)->chunk, 3u);
+  EXPECT_EQ(spare_for(*slab, kLarge).chunk, 3u);
   {
     const Result<Pinned> pinned = slab->pin(third[5]);
-    EXPECT_EQ(slab->emptiest_chunk(kLarge)->chunk, 7u) << "pinned";
+    EXPECT_EQ(spare_for(*slab, kLarge).chunk, 7u) << "pinned";
     ASSERT_TRUE(slab->free(third[5]));
-    EXPECT_EQ(slab->emptiest_chunk(kLarge)->chunk, 7u) << "doomed";
+    EXPECT_EQ(spare_for(*slab, kLarge).chunk, 7u) << "doomed";
   }
-  EXPECT_EQ(slab->emptiest_chunk(kLarge)->chunk, 3u);
+  EXPECT_EQ(spare_for(*slab, kLarge).chunk, 3u);
   {
     const Result<Reserved> reserved = slab->reserve(kSmall);
-    EXPECT_EQ(slab->emptiest_chunk(kLarge)->chunk, 7u) << "reserved";
+    EXPECT_EQ(spare_for(*slab, kLarge).chunk, 7u) << "reserved";
   }
-  EXPECT_EQ(slab->emptiest_chunk(kLarge)->chunk, 3u);
+  EXPECT_EQ(spare_for(*slab, kLarge).chunk, 3u);
   EXPECT_FALSE(slab->emptiest_chunk(kSmall)) << "its own stride has nothing to spare for it";
   EXPECT_FALSE(slab->emptiest_chunk(0));
   EXPECT_FALSE(slab->emptiest_chunk(UINT64_MAX));
@@ -150,9 +157,9 @@ TEST(SlabClasses, AChunkThatWouldNotMakeRoomIsNotOffered) {
 TEST(SlabClasses, CuttingAgainStaysWithinTheBudget) {
   auto slab = make_slab(4 * kMiB, 500);
   const std::vector<SlotRef> large = fill_up(*slab, 60'000, 1);
-  const std::optional<SpareChunk> spare = slab->emptiest_chunk(256);
-  ASSERT_TRUE(spare);
-  free_all(*slab, spare->slots);
+  const SpareChunk spare = spare_for(*slab, 256);
+  ASSERT_NE(spare.chunk, kNoChunk);
+  free_all(*slab, spare.slots);
   EXPECT_NE(store(*slab, 256, 2), SlotRef{});
   EXPECT_EQ(slab->usage().chunks_cut_again, 0u);
   EXPECT_LE(slab->usage().used_bytes, slab->usage().budget_bytes);
@@ -164,13 +171,13 @@ TEST(SlabClasses, FewerSlotsThanBeforeLeaveNoNames) {
   const std::vector<SlotRef> small = fill_up(*slab, 192, 1);
   for (size_t i = 0; i < 250; ++i)
     ASSERT_TRUE(slab->free(in_chunk(small, 3)[i]));
-  const std::optional<SpareChunk> spare = slab->emptiest_chunk(30'000);
-  ASSERT_TRUE(spare);
-  ASSERT_EQ(spare->chunk, 3u);
-  free_all(*slab, spare->slots);
+  const SpareChunk spare = spare_for(*slab, 30'000);
+  ASSERT_NE(spare.chunk, kNoChunk);
+  ASSERT_EQ(spare.chunk, 3u);
+  free_all(*slab, spare.slots);
   const SlotRef large = store(*slab, 30'000, 2);
   ASSERT_EQ(slab->usage().chunks_cut_again, 1u);
-  ASSERT_EQ(large.chunk(), spare->chunk);
+  ASSERT_EQ(large.chunk(), spare.chunk);
   for (const SlotRef ref : in_chunk(small, 3)) {
     EXPECT_FALSE(slab->pin(ref));
     EXPECT_FALSE(slab->free(ref));
@@ -255,9 +262,9 @@ TEST(SlabTenants, WhatLiesIdleBehindTheLastSlotIsNotForgotten) {
   auto slab = make_slab(4 * kMiB);
   std::vector<SlotRef> refs = fill_up(*slab, 13'000, 0x77, 1);
   const auto empty_one_for = [&](uint64_t bytes) {
-    const std::optional<SpareChunk> spare = slab->emptiest_chunk(bytes);
-    if (spare) free_all(*slab, spare->slots);
-    return spare ? spare->chunk : UINT32_MAX;
+    const SpareChunk spare = spare_for(*slab, bytes);
+    free_all(*slab, spare.slots);
+    return spare.chunk;
   };
   const uint32_t chunk = empty_one_for(60'000);
   const SlotRef whole = store(*slab, 60'000, 0x78, 2);  // leaves the end of 65,536 bytes as tenant 1 left it
