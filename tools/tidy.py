@@ -43,6 +43,16 @@ BANNED = [
     (r'\busing namespace (std|boost|testing|nlohmann)\s*;', [], 'the names that are meant'),
 ]
 
+# Where the bytes of blocks are handled they are copied by one function, which counts: a hit can then be shown to copy
+# none. What is allowed beside it stands in tools/tidy_exceptions.txt, with the reason.
+BLOCK_LAYERS = ['client', 'slab', 'store']
+BLOCK_COPY = re.compile(r'\b(?:__builtin_)?(?:mem(?:p?cpy|move|ccpy)|bcopy)\b|'
+                        r'\bstd::(?:ranges::)?(?:uninitialized_)?copy(?:_n|_if|_backward)?\b|'
+                        r'\bstd::(?:ranges::)?(?:uninitialized_move(?:_n)?|move_backward)\b|'
+                        # The algorithm, which has a comma between its arguments, and not the cast.
+                        r'\bstd::(?:ranges::)?move\s*\((?:[^(),]|\((?:[^()]|\([^()]*\))*\))*,|'
+                        r'\b_mm\d*_(?:mask_)?stream_\w+')
+
 # A third party is named in the layers listed here and nowhere else. Tests may use the test library.
 THIRD_PARTY = [
     (r'tl/', ['contract']),
@@ -141,6 +151,10 @@ def check_cpp(name, text, layer, findings):
             hit = re.search(pattern, line)
             if hit and layer not in allowed and not (is_test and 'tests' in allowed):
                 findings.add('banned', name, number, f'{hit[0].strip()} is banned here: use {instead}')
+        if name.startswith('src/') and layer in BLOCK_LAYERS and not is_test:
+            for copy in BLOCK_COPY.finditer(line):
+                findings.add('block-copy', name, number,
+                             f'{copy[0].strip()} is banned here: use copy_block_bytes() of slab/block_copy.h, which counts')
         bad = BAD_NAME.search(line)
         if bad and bad[1] not in NAMES_ALLOWED:
             findings.add('name', name, number, f'{bad[1]}: name the noun that it is')

@@ -1,9 +1,11 @@
 #include "machine/mapping.h"
 
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
 #include <fcntl.h>
+#include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +15,10 @@
 
 namespace rhizome {
 namespace {
+
+#if !defined(MADV_POPULATE_WRITE)
+constexpr int MADV_POPULATE_WRITE = 23;  // <linux/mman.h> since 5.14
+#endif
 
 int populate_flag(Mapping::Pages pages) {
   return pages == Mapping::Pages::kPrefault ? MAP_POPULATE : 0;
@@ -24,7 +30,104 @@ Result<std::span<std::byte>> map(uint64_t bytes, int flags, int descriptor) {
   return std::span(static_cast<std::byte*>(address), bytes);
 }
 
+// Maps at a multiple of kHugePageBytes, so that the kernel can use huge pages from the first byte on.
+Result<std::span<std::byte>> map_aligned(uint64_t bytes, int flags, int descriptor) {
+  constexpr uint64_t kUnit = Mapping::kHugePageBytes;
+  if (bytes < kUnit || bytes > UINT64_MAX - kUnit) return map(bytes, flags, descriptor);
+  void* const room = ::mmap(nullptr, bytes + kUnit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return fail(error_from_errno(errno, "cannot map the memory"));
+  std::byte* const first = static_cast<std::byte*>(room);
+  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t before = (kUnit - reinterpret_cast<uintptr_t>(first) % kUnit) % kUnit;
+  const uint64_t end = (before + bytes + page - 1) / page * page;
+  if (before > 0) ::munmap(first, before);
+  if (end < bytes + kUnit) ::munmap(first + end, bytes + kUnit - end);
+  void* const mapped = ::mmap(first + before, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, descriptor, 0);
+  if (mapped == MAP_FAILED) {
+    const int failed = errno;
+    ::munmap(first + before, end - before);
+    return fail(error_from_errno(failed, "cannot map the memory"));
+  }
+  return std::span(first + before, bytes);
+}
+
+// Touches every page as a writer does. A page that cannot be had is an error here, and would be the end of the process
+// at a touch of our own.
+Status populate(std::span<std::byte> bytes) {
+  int failed = 0;
+  do {
+    failed = ::madvise(bytes.data(), bytes.size(), MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+  } while (failed == EINTR || failed == EAGAIN);
+  if (failed == 0) return {};
+  if (failed != EINVAL) return fail(Code::kResourceExhausted, "the system has no memory");
+  // Kernels before 5.14 do not know the call.
+  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  for (uint64_t offset = 0; offset < bytes.size(); offset += page) {
+    std::atomic_ref(reinterpret_cast<unsigned char&>(bytes[offset])).fetch_or(0, std::memory_order_relaxed);
+  }
+  return {};
+}
+
+Status allocate(int descriptor, uint64_t bytes) {
+  int failed = 0;
+  do {
+    failed = ::fallocate(descriptor, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  } while (failed == EINTR);
+  if (failed != 0) return fail(error_from_errno(failed, "the system has no memory"));
+  return {};
+}
+
 }  // namespace
+
+Result<Mapping> Mapping::resident(uint64_t bytes) {
+  if (bytes == 0) return fail(Code::kInvalidArgument, "a mapping has no bytes");
+  const auto mapped = map_aligned(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  if (!mapped) return fail(mapped.error());
+  Mapping mapping(*mapped);
+  if (bytes >= kHugePageBytes) mapping.prefer_huge_pages();
+  const Status there = populate(mapping.bytes_);
+  if (!there) return fail(there.error());
+  return mapping;
+}
+
+Result<Mapping> Mapping::shareable(uint64_t bytes) {
+  if (bytes == 0) return fail(Code::kInvalidArgument, "a mapping has no bytes");
+  if (bytes > static_cast<uint64_t>(INT64_MAX)) return fail(Code::kResourceExhausted, "the system has no memory");
+  if (bytes % kHugePageBytes == 0) {
+    Result<Mapping> pooled = memory_file(bytes, MFD_HUGETLB | MFD_HUGE_2MB);
+    if (pooled) return pooled;
+  }
+  return memory_file(bytes, 0);
+}
+
+Result<Mapping> Mapping::memory_file(uint64_t bytes, unsigned int flags) {
+  Mapping mapping;
+  mapping.descriptor_ = ::memfd_create("rhizome", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+  if (mapping.descriptor_ < 0) return fail(error_from_errno(errno, "cannot create a memory file"));
+  if (::ftruncate(mapping.descriptor_, static_cast<off_t>(bytes)) != 0) {
+    return fail(error_from_errno(errno, "the system has no memory"));
+  }
+  const auto mapped = map_aligned(bytes, MAP_SHARED, mapping.descriptor_);
+  if (!mapped) return fail(mapped.error());
+  mapping.bytes_ = *mapped;
+  // A pool gives all or nothing by fallocate() alone. Elsewhere pages are huge only when they come through a mapping
+  // that asks for them, and fallocate() then finds them there; it alone says whether all of them are.
+  if (flags == 0) {
+    if (bytes >= kHugePageBytes) mapping.prefer_huge_pages();
+    const Status there = populate(mapping.bytes_);
+    if (!there) return fail(there.error());
+  }
+  const Status allocated = allocate(mapping.descriptor_, bytes);
+  if (!allocated) return fail(allocated.error());
+  if (flags != 0) {
+    const Status there = populate(mapping.bytes_);
+    if (!there) return fail(there.error());
+  }
+  if (::fcntl(mapping.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return fail(error_from_errno(errno, "cannot seal a memory file"));
+  }
+  return mapping;
+}
 
 Result<Mapping> Mapping::anonymous(uint64_t bytes, Pages pages) {
   if (bytes == 0) return fail(Code::kInvalidArgument, "a mapping has no bytes");
@@ -67,12 +170,14 @@ Result<Mapping> Mapping::attach_file(const std::string& path) {
   return Mapping(*mapped);
 }
 
-Mapping::Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+Mapping::Mapping(Mapping&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   if (this != &other) {
     reset();
     bytes_ = std::exchange(other.bytes_, {});
+    descriptor_ = std::exchange(other.descriptor_, -1);
   }
   return *this;
 }
@@ -91,7 +196,12 @@ void Mapping::prefer_huge_pages() const {
   static_cast<void>(::madvise(bytes_.data(), bytes_.size(), MADV_HUGEPAGE));
 }
 
+void Mapping::prefer_small_pages() const {
+  static_cast<void>(::madvise(bytes_.data(), bytes_.size(), MADV_NOHUGEPAGE));
+}
+
 void Mapping::reset() {
+  if (const int descriptor = std::exchange(descriptor_, -1); descriptor >= 0) ::close(descriptor);
   if (bytes_.empty()) return;
   const int failed = ::munmap(bytes_.data(), bytes_.size());
   RHIZOME_CHECK(failed == 0);

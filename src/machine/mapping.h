@@ -21,6 +21,17 @@ class Mapping {
   // Private, zeroed memory of this process. kInvalidArgument for zero bytes; kResourceExhausted.
   static Result<Mapping> anonymous(uint64_t bytes, Pages pages = Pages::kOnTouch);
 
+  // As anonymous(), but all of it is there when the call returns, or the call fails; from kHugePageBytes on it begins
+  // at a multiple of them and lies in huge pages where the kernel has some. kInvalidArgument for zero bytes;
+  // kResourceExhausted.
+  static Result<Mapping> resident(uint64_t bytes);
+
+  // As resident(), but in a file without a name (memfd), mapped shared: whoever is given descriptor() can map the same
+  // bytes. Its size is sealed. Huge pages come from the kernel's pool when it has enough, else as the kernel likes.
+  static Result<Mapping> shareable(uint64_t bytes);
+
+  static constexpr uint64_t kHugePageBytes = 2 << 20;
+
   // Creates the file (mode 0600, zeroed, its space allocated) and maps it shared. kAlreadyExists.
   static Result<Mapping> create_file(const std::string& path, uint64_t bytes, Pages pages = Pages::kOnTouch);
 
@@ -36,19 +47,26 @@ class Mapping {
   // Empty for a mapping that was moved from.
   std::span<std::byte> bytes() const { return bytes_; }
 
+  // Of a shareable mapping: valid as long as the mapping is. -1 for all others.
+  int descriptor() const { return descriptor_; }
+
   // Gives the whole pages inside the range back to the kernel; in anonymous memory they read as
   // zero afterwards. The range must lie inside the mapping.
   void discard(uint64_t offset, uint64_t length) const;
 
   // Asks the kernel for pages of 2 MiB where it has some; it may refuse without harm.
   void prefer_huge_pages() const;
+  // Asks for none, where a touch is to spend one small page and no more.
+  void prefer_small_pages() const;
 
   void reset();
 
  private:
-  explicit Mapping(std::span<std::byte> bytes) : bytes_(bytes) {}
+  explicit Mapping(std::span<std::byte> bytes, int descriptor = -1) : bytes_(bytes), descriptor_(descriptor) {}
+  static Result<Mapping> memory_file(uint64_t bytes, unsigned int flags);
 
   std::span<std::byte> bytes_;
+  int descriptor_ = -1;
 };
 
 }  // namespace rhizome

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -72,6 +74,72 @@ TEST(Mapping, SpendsMemoryOnTouchOrAtOnce) {
   EXPECT_LT(untouched, before + kBytes / 2);
   const Mapping prefault = Mapping::anonymous(kBytes, Mapping::Pages::kPrefault).value();
   EXPECT_GT(process_rss_bytes(own_pid()).value(), untouched + kBytes / 2);
+}
+
+constexpr uint64_t kHuge = Mapping::kHugePageBytes;
+
+TEST(Mapping, ResidentMemoryIsThereZeroedAndAligned) {
+  for (const uint64_t bytes : {uint64_t{100}, uint64_t{100'000}, kHuge, 2 * kHuge + 12'288}) {
+    const Mapping mapping = Mapping::resident(bytes).value();
+    ASSERT_EQ(mapping.bytes().size(), bytes);
+    EXPECT_EQ(mapping.descriptor(), -1);
+    EXPECT_TRUE(all_zero(mapping.bytes()));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(mapping.bytes().data()) % (bytes < kHuge ? 4096 : kHuge), 0u);
+    std::vector<unsigned char> there((bytes + 4095) / 4096);
+    ASSERT_EQ(::mincore(mapping.bytes().data(), bytes, there.data()), 0);
+    EXPECT_TRUE(std::all_of(there.begin(), there.end(), [](unsigned char page) { return (page & 1) != 0; }));
+  }
+}
+
+TEST(Mapping, ResidentMemoryLeavesNothingBehind) {
+  Mapping mapping = Mapping::resident(3 * kHuge + 4096).value();
+  std::byte* const first = mapping.bytes().data();
+  mapping.reset();
+  for (uint64_t offset = 0; offset <= 3 * kHuge; offset += kHuge)
+    EXPECT_NE(::msync(first + offset, 4096, MS_ASYNC), 0) << offset;
+}
+
+TEST(Mapping, ShareableMemoryIsSeenThroughItsDescriptor) {
+  for (const uint64_t bytes : {uint64_t{100'000}, 2 * kHuge}) {
+    const Mapping mapping = Mapping::shareable(bytes).value();
+    ASSERT_EQ(mapping.bytes().size(), bytes);
+    EXPECT_TRUE(all_zero(mapping.bytes()));
+    mapping.bytes()[bytes - 1] = std::byte{7};
+    void* const other = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, mapping.descriptor(), 0);
+    ASSERT_NE(other, MAP_FAILED);
+    EXPECT_EQ(static_cast<const std::byte*>(other)[bytes - 1], std::byte{7});
+    ::munmap(other, bytes);
+  }
+}
+
+TEST(Mapping, ShareableMemoryIsAllocatedAndSealed) {
+  const Mapping mapping = Mapping::shareable(kHuge).value();
+  struct stat status{};
+  ASSERT_EQ(::fstat(mapping.descriptor(), &status), 0);
+  EXPECT_EQ(static_cast<uint64_t>(status.st_size), kHuge);
+  EXPECT_GE(static_cast<uint64_t>(status.st_blocks) * 512, kHuge);
+  EXPECT_NE(::ftruncate(mapping.descriptor(), 4096), 0);
+  EXPECT_NE(::ftruncate(mapping.descriptor(), 2 * kHuge), 0);
+  EXPECT_NE(::fcntl(mapping.descriptor(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+  EXPECT_NE(::fcntl(mapping.descriptor(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(Mapping, ShareableMemoryEndsWithItsMapping) {
+  Mapping mapping = Mapping::shareable(100'000).value();
+  const int descriptor = mapping.descriptor();
+  Mapping moved = std::move(mapping);
+  EXPECT_EQ(moved.descriptor(), descriptor);
+  moved.reset();
+  EXPECT_EQ(::fcntl(descriptor, F_GETFD), -1);
+}
+
+TEST(Mapping, MemoryThatIsNotThereIsAnError) {
+  for (const uint64_t bytes : {uint64_t{1} << 60, uint64_t{1} << 63, UINT64_MAX - 4095, UINT64_MAX}) {
+    EXPECT_EQ(Mapping::resident(bytes).error().code, Code::kResourceExhausted) << bytes;
+    EXPECT_EQ(Mapping::shareable(bytes).error().code, Code::kResourceExhausted) << bytes;
+  }
+  EXPECT_EQ(Mapping::resident(0).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(Mapping::shareable(0).error().code, Code::kInvalidArgument);
 }
 
 TEST(Mapping, DiscardsOnlyWholePagesInsideTheRange) {

@@ -6,50 +6,86 @@
 
 namespace rhizome {
 
-void Chunk::attach(Mapping memory, uint64_t slot_bytes, uint64_t stride, uint32_t slots_count) {
-  RHIZOME_CHECK(!attached() && slots_count > 0 && slots_count <= kSlotsMax);
-  RHIZOME_CHECK(memory.bytes().size() >= stride * slots_count && stride >= slot_bytes);
-  memory_ = std::move(memory);
-  slots_ = std::make_unique<Slot[]>(slots_count);
-  slot_bytes_ = slot_bytes;
-  stride_ = stride;
-  slots_count_ = slots_count;
-  free_count_ = slots_count;
-  free_head_ = 0;
-  for (uint32_t i = 0; i < slots_count; ++i) {
-    slots_[i].generation = generation_next_;
-    slots_[i].next_free = static_cast<uint16_t>(i + 1);
+void Writers::add(const Writers& others) {
+  if (others.count == Count::kNobody) return;
+  if (count == Count::kNobody) {
+    *this = others;
+  } else if (!others.all_are(tenant)) {
+    count = Count::kSeveral;
   }
 }
 
-Mapping Chunk::detach() {
+Status Chunk::describe() {
+  RHIZOME_CHECK(!described());
+  Result<Mapping> description = Mapping::anonymous(description_bytes(kChunkSlotsMax));
+  if (!description) return fail(description.error());
+  description->prefer_small_pages();
+  description_ = std::move(*description);
+  // Release pairs with the acquire in find().
+  slots_.store(reinterpret_cast<Slot*>(description_.bytes().data()), std::memory_order_release);
+  return {};
+}
+
+uint64_t Chunk::description_bytes(uint64_t slots) {
+  return round_up(slots * sizeof(Slot), kPageBytes);
+}
+
+void Chunk::attach(Mapping memory, const ChunkCut& cut, uint64_t cost, const Writers& writers) {
+  RHIZOME_CHECK(!attached() && described() && cut.slots > 0 && cut.slots <= kChunkSlotsMax);
+  RHIZOME_CHECK(memory.bytes().size() == cut.memory_bytes && cut.memory_bytes >= cut.stride * cut.slots);
+  memory_ = std::move(memory);
+  cut_ = cut;
+  cost_ = cost;
+  tail_writers_ = cut.memory_bytes > cut.stride * cut.slots ? writers : Writers{};
+  free_count_ = cut.slots;
+  free_head_ = 0;
+  for (uint32_t i = 0; i < cut.slots; ++i) {
+    Slot& described_slot = slot(static_cast<uint16_t>(i));
+    // Readers with a stale name look at the words all the time, and at nothing else.
+    described_slot.word.publish({.generation = generation_next_, .state = SlotState::kFree});
+    described_slot.next_free = static_cast<uint16_t>(i + 1);
+    described_slot.tenant = writers.tenant;
+    described_slot.writers = writers.count;
+  }
+}
+
+Chunk::Detached Chunk::detach() {
   RHIZOME_CHECK(attached() && empty());
-  for (uint32_t i = 0; i < slots_count_; ++i)
-    generation_next_ = std::max(generation_next_, slots_[i].generation + 1);
-  slots_.reset();
-  slots_count_ = 0;
+  Detached detached;
+  detached.writers = tail_writers_;
+  for (uint32_t i = 0; i < cut_.slots; ++i) {
+    const Slot& leaving = slot(static_cast<uint16_t>(i));
+    generation_next_ = std::max(generation_next_, leaving.word.view().generation + 1);
+    detached.writers.add({leaving.writers, leaving.tenant});
+  }
+  description_.discard(0, description_bytes(cut_.slots));
+  detached.memory = std::move(memory_);
+  detached.cost = cost_;
+  cut_ = {};
+  cost_ = 0;
   free_count_ = 0;
-  return std::move(memory_);
+  return detached;
 }
 
 uint16_t Chunk::take() {
   RHIZOME_CHECK(!full());
   const uint16_t index = free_head_;
-  Slot& taken = slots_[index];
-  RHIZOME_CHECK(taken.state == SlotState::kFree && taken.pins == 0);
+  Slot& taken = slot(index);
+  const SlotView view = taken.word.view();
+  RHIZOME_CHECK(view.state == SlotState::kFree && view.pins == 0);
   free_head_ = taken.next_free;
   --free_count_;
-  ++taken.generation;
-  taken.state = SlotState::kReserved;
+  taken.word.publish({.generation = view.generation + 1, .state = SlotState::kReserved});
   return index;
 }
 
-void Chunk::give_back(uint16_t slot) {
-  Slot& freed = slots_[slot];
-  RHIZOME_CHECK(freed.state != SlotState::kFree && freed.pins == 0);
-  freed.state = SlotState::kFree;
+void Chunk::give_back(uint16_t place) {
+  Slot& freed = slot(place);
+  const SlotView view = freed.word.view();
+  RHIZOME_CHECK((view.state == SlotState::kReserved || view.state == SlotState::kDoomed) && view.pins == 0);
+  freed.word.publish({.generation = view.generation, .state = SlotState::kFree});
   freed.next_free = free_head_;
-  free_head_ = slot;
+  free_head_ = place;
   ++free_count_;
 }
 

@@ -8,32 +8,17 @@
 #include <utility>
 #include <vector>
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "machine/host.h"
 #include "machine/random.h"
+#include "slab/slab_fixture.h"
 
 namespace rhizome {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
-
-std::unique_ptr<Slab> make_slab(uint64_t budget_bytes, uint64_t overhead_bytes = 0) {
-  Result<std::unique_ptr<Slab>> slab = Slab::create({.budget_bytes = budget_bytes, .overhead_bytes = overhead_bytes});
-  EXPECT_TRUE(slab);
-  return std::move(*slab);
-}
-
-SlotRef store(Slab& slab, uint64_t bytes, int fill) {
-  Result<Reserved> reserved = slab.reserve(bytes);
-  if (!reserved) return {};
-  std::memset(reserved->bytes().data(), fill, reserved->bytes().size());
-  return slab.commit(std::move(*reserved), static_cast<uint64_t>(fill));
-}
-
-bool all_bytes_are(std::span<const std::byte> bytes, int fill) {
-  return std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == static_cast<std::byte>(fill); });
-}
 
 TEST(Slab, CommittedBytesAreReadAsWritten) {
   auto slab = make_slab(4 * kMiB);
@@ -202,6 +187,17 @@ TEST(Slab, ResidentMemoryFollowsUse) {
   EXPECT_LT(*process_rss_bytes(own_pid()), start + 16 * kMiB) << "memory does not come back";
 }
 
+// Slots as small as their descriptions: what describes them goes with its chunk.
+TEST(Slab, DescriptionsAreGivenBackToo) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is resident too";
+  auto slab = make_slab(96 * kMiB);
+  const uint64_t start = *process_rss_bytes(own_pid());
+  for (std::vector<SlotRef> refs = fill_up(*slab, 64, 1); !refs.empty(); refs.pop_back())
+    ASSERT_TRUE(slab->free(refs.back()));
+  slab->trim();
+  EXPECT_LT(*process_rss_bytes(own_pid()), start + 10 * kMiB);
+}
+
 // Two models one after the other: the second must not find the memory cut for the first.
 TEST(Slab, MemoryMovesFromOneSizeToAnother) {
   auto slab = make_slab(16 * kMiB);
@@ -229,52 +225,117 @@ TEST(Slab, ChargesCountAgainstTheBudget) {
   EXPECT_TRUE(slab->charge(kMiB + kMiB / 2));
 }
 
-struct Owned {
-  SlotRef ref;
-  int fill = 0;
-  uint64_t bytes = 0;
-};
+// What demotion stands on: looking at the pins and freeing are one step.
+TEST(Slab, FreedOnlyWhileNobodyElsePins) {
+  for (const uint32_t own : {0u, 1u}) {
+    for (const uint32_t others : {0u, 1u, 2u}) {
+      auto slab = make_slab(4 * kMiB);
+      const SlotRef ref = store(*slab, 4096, 9);
+      std::vector<Pinned> pins;
+      for (uint32_t i = 0; i < own + others; ++i)
+        pins.push_back(std::move(*slab->pin(ref)));
+      EXPECT_EQ(*slab->pins(ref), own + others);
+      const Result<FreeOutcome> outcome = slab->free_if_unpinned(ref, own);
+      ASSERT_TRUE(outcome);
+      EXPECT_EQ(*outcome, others == 0 ? FreeOutcome::kFreed : FreeOutcome::kPinned);
+      if (others > 0) {
+        EXPECT_EQ(*slab->pins(ref), own + others);
+        EXPECT_TRUE(slab->pin(ref)) << "the refusal changed something";
+        EXPECT_TRUE(slab->free(ref));
+      }
+      EXPECT_FALSE(slab->pin(ref));
+      EXPECT_FALSE(slab->pins(ref));
+      EXPECT_EQ(slab->free_if_unpinned(ref, own).error().code, Code::kFailedPrecondition);
+      EXPECT_EQ(slab->usage().stored_bytes, own + others > 0 ? 4096u : 0u);
+      for (const Pinned& pinned : pins)
+        EXPECT_TRUE(all_bytes_are(pinned.bytes(), 9));
+      pins.clear();
+      expect_drained(*slab);
+    }
+  }
+}
 
-// R5: 10,000 random operations against a model: no slot ever has two owners, the budget is never exceeded.
-TEST(Slab, RandomOperationsAgainstAModel) {
+TEST(Slab, NamesThatWereNeverGivenOutAreStale) {
   const uint64_t seed = random_u64();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
-  auto slab = make_slab(2 * kMiB, 100);
-  constexpr uint64_t sizes[] = {1920, 24768, 100000, 377024};
-  std::vector<Owned> stored;
-  std::vector<SlotRef> dead;
-  for (int i = 0; i < 10000; ++i) {
-    const uint64_t action = random() % 100;
-    if (action < 50) {
-      const Owned fresh{{}, static_cast<int>(random() % 255), sizes[random() % std::size(sizes)]};
-      const SlotRef ref = store(*slab, fresh.bytes, fresh.fill);
-      if (ref != SlotRef{}) stored.push_back({ref, fresh.fill, fresh.bytes});
-    } else if (action < 90 && !stored.empty()) {
-      const size_t at = random() % stored.size();
-      const Result<Pinned> pinned = slab->pin(stored[at].ref);
-      ASSERT_TRUE(pinned);
-      ASSERT_EQ(pinned->bytes().size(), stored[at].bytes);
-      ASSERT_TRUE(all_bytes_are(pinned->bytes(), stored[at].fill));
-      ASSERT_TRUE(slab->free(stored[at].ref));
-      dead.push_back(stored[at].ref);
-      stored.erase(stored.begin() + static_cast<std::ptrdiff_t>(at));
-    } else if (!dead.empty()) {
-      ASSERT_FALSE(slab->free(dead[random() % dead.size()]));
-    }
-    uint64_t bytes = 0;
-    for (const Owned& owned : stored)
-      bytes += owned.bytes;
-    const SlabUsage usage = slab->usage();
-    ASSERT_EQ(usage.stored_bytes, bytes);
-    ASSERT_EQ(usage.committed_slots, stored.size());
-    ASSERT_LE(usage.used_bytes, usage.budget_bytes);
+  auto slab = make_slab(4 * kMiB);
+  const SlotRef ref = store(*slab, 4096, 1);
+  std::vector<SlotRef> wrong = {{}, {UINT32_MAX, UINT32_MAX}, {ref.index + 1, 1}, {0xFFFF, 1}, {0xFFFF0000, 1}};
+  for (const uint32_t generation : {ref.generation - 1, ref.generation + 1, ref.generation | 1u << 31})
+    wrong.push_back({ref.index, generation});
+  for (int i = 0; i < 10000; ++i)
+    wrong.push_back({static_cast<uint32_t>(random()) | 1, static_cast<uint32_t>(random())});
+  for (const SlotRef name : wrong) {
+    EXPECT_EQ(slab->pin(name).error().code, Code::kFailedPrecondition);
+    EXPECT_EQ(slab->pins(name).error().code, Code::kFailedPrecondition);
+    EXPECT_EQ(slab->free(name).error().code, Code::kFailedPrecondition);
+    EXPECT_EQ(slab->free_if_unpinned(name).error().code, Code::kFailedPrecondition);
+    EXPECT_EQ(slab->committed(name.index).has_value(), name.index == ref.index);
   }
-  for (const Owned& owned : stored)
-    ASSERT_TRUE(slab->free(owned.ref));
-  slab->trim();
-  EXPECT_EQ(slab->usage().chunks, 0u);
-  EXPECT_LT(slab->usage().used_bytes, 64u << 10);
+  EXPECT_EQ(*slab->pins(ref), 0u);
+}
+
+TEST(Slab, PinnedBytesCountEachSlotOnce) {
+  auto slab = make_slab(4 * kMiB);
+  const SlotRef a = store(*slab, 1000, 1);
+  const SlotRef b = store(*slab, 5000, 2);
+  Result<Pinned> first = slab->pin(a);
+  Result<Pinned> second = slab->pin(a);
+  const Result<Pinned> third = slab->pin(b);
+  EXPECT_EQ(slab->usage().pinned_bytes, 6000u);
+  first->release();
+  EXPECT_EQ(slab->usage().pinned_bytes, 6000u);
+  second->release();
+  EXPECT_EQ(slab->usage().pinned_bytes, 5000u);
+}
+
+TEST(Slab, ChunksOfOneProcessHaveNoDescriptor) {
+  auto slab = make_slab(4 * kMiB);
+  EXPECT_EQ(slab->chunk_layout(0).error().code, Code::kNotFound);
+  const SlotRef ref = store(*slab, 1000, 1);
+  EXPECT_EQ(slab->chunk_layout(ref.chunk())->descriptor, -1);
+  EXPECT_EQ(slab->chunk_layout(UINT32_MAX).error().code, Code::kNotFound);
+}
+
+// Who has the descriptor and the layout reads the bytes of every slot.
+TEST(Slab, ShareableChunksAreReadThroughTheirDescriptor) {
+  for (const uint64_t budget : {4 * kMiB, 256 * kMiB}) {
+    auto slab = make_slab(budget, 0, true);
+    std::vector<SlotRef> refs;
+    for (int i = 0; i < 200; ++i)
+      refs.push_back(store(*slab, 10'000, i));
+    for (int i = 0; i < 200; ++i) {
+      const SlotRef ref = refs[static_cast<size_t>(i)];
+      const Result<ChunkLayout> layout = slab->chunk_layout(ref.chunk());
+      ASSERT_TRUE(layout);
+      ASSERT_LT(ref.place(), layout->slots);
+      ASSERT_LE(layout->slots * layout->stride, layout->bytes);
+      std::vector<std::byte> bytes(10'000);
+      const auto offset = static_cast<off_t>(ref.place() * layout->stride);
+      ASSERT_EQ(::pread(layout->descriptor, bytes.data(), bytes.size(), offset), 10'000);
+      EXPECT_TRUE(all_bytes_are(bytes, i));
+    }
+    for (const SlotRef ref : refs)
+      EXPECT_TRUE(slab->free(ref));
+    expect_drained(*slab);
+    EXPECT_EQ(slab->chunk_layout(refs[0].chunk()).error().code, Code::kNotFound);
+  }
+}
+
+TEST(Slab, ABudgetBeyondAllMachinesIsRefused) {
+  EXPECT_EQ(Slab::create({.budget_bytes = UINT64_MAX}).error().code, Code::kInvalidArgument);
+}
+
+TEST(SlabDeathTest, APinThatOutlivesTheSlabIsAMistake) {
+  EXPECT_DEATH(
+      {
+        auto slab = make_slab(4 * kMiB);
+        const SlotRef ref = store(*slab, 4096, 1);
+        const Result<Pinned> pinned = slab->pin(ref);
+        slab.reset();
+      },
+      "check failed");
 }
 
 }  // namespace

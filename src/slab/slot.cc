@@ -42,8 +42,8 @@ Pinned& Pinned::operator=(Pinned&& other) noexcept {
 }
 
 void Pinned::release() {
-  bytes_ = {};
-  if (Slab* slab = std::exchange(slab_, nullptr)) slab->unpin(ref_);
+  const std::span<const std::byte> bytes = std::exchange(bytes_, {});
+  if (Slab* slab = std::exchange(slab_, nullptr)) slab->unpin(ref_, bytes.size());
 }
 
 }  // namespace rhizome

@@ -16,6 +16,9 @@ struct SlotRef {
   uint32_t index = UINT32_MAX;
   uint32_t generation = 0;
 
+  uint32_t chunk() const { return index >> 16; }
+  uint32_t place() const { return index & 0xFFFF; }
+
   friend bool operator==(const SlotRef&, const SlotRef&) = default;
 };
 

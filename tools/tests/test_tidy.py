@@ -68,6 +68,27 @@ class Tidy(unittest.TestCase):
     def test_the_layer_that_owns_a_call_may_name_it(self):
         self.passes('src/machine/clock.cc', 'auto now() { return std::chrono::steady_clock::now(); }\n')
 
+    def test_block_bytes_are_copied_by_the_function_that_counts(self):
+        self.write('src/store/CMakeLists.txt', 'rhizome_layer(store)\n')
+        self.write('src/store/README.md', '# store\n\nOwns it.\n')
+        for line in ('std::memcpy(to.data(), from.data(), from.size());',
+                     'memmove(to, from, size);',
+                     '__builtin_memcpy(to, from, size);',
+                     'std::copy(from.begin(), from.end(), to.begin());',
+                     'std::copy_n(from.begin(), size, to.begin());',
+                     'std::ranges::copy(from, to.begin());',
+                     'std::uninitialized_copy(from, end, to);',
+                     'std::move(from.begin(), from.end(), to.begin());',
+                     '_mm512_stream_si512(to, line);'):
+            self.refused('src/store/store.cc', f'void f() {{ {line} }}\n', 'use copy_block_bytes() of slab/block_copy.h')
+        self.passes('src/store/store.cc', '// memcpy in a comment\nvoid f() { g(std::move(a), std::move(h(b, c)), d); }\n')
+        copy = 'void f() { std::memcpy(to, from, size); }\n'
+        self.passes('src/store/store_test.cc', copy)
+        self.passes('src/index/index.cc', copy)
+        self.write('src/store/store.cc', copy)
+        self.passes('tools/tidy_exceptions.txt', '# a name, no payload\nblock-copy src/store/store.cc 1\n')
+        self.refused('src/store/store.cc', copy * 2, 'use copy_block_bytes()')
+
     def test_third_parties(self):
         self.refused('src/index/index.cc', '#include <openssl/sha.h>\n', 'is named in block and codec only')
         self.refused('src/index/index.cc', '#include "llama.h"\n', 'is named in engine/llama only')
