@@ -190,7 +190,10 @@ FileFault SimulatedFiles::begin(FileCall call, const std::string& path, uint64_t
   if (log_.size() < kLogMax) log_.push_back({call, path, offset, bytes});
   if (is_dead_) return FileFault::kKill;
   FileFault fault = FileFault::kNone;
-  if (number == fault_at_) fault = fault_;
+  if (number == fault_at_) {
+    fault = fault_;
+    has_fired_ = true;
+  }
   if (chance_ > 0 && std::generate_canonical<double, 32>(random_) < chance_) fault = chance_fault_;
   if (fault == FileFault::kKill) is_dead_ = true;
   const bool is_write = call == FileCall::kWrite || call == FileCall::kSyncData || call == FileCall::kTruncate;
@@ -301,6 +304,12 @@ void SimulatedFiles::inject(uint64_t calls, FileFault fault) {
   const Guard guard(*this);
   fault_at_ = calls_ + calls;
   fault_ = fault;
+  has_fired_ = false;
+}
+
+bool SimulatedFiles::has_fired() const {
+  const Guard guard(*this);
+  return has_fired_;
 }
 
 void SimulatedFiles::set_chance(double chance, FileFault fault) {

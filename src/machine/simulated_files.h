@@ -74,6 +74,8 @@ class SimulatedFiles final : public FileSystem {
   void inject(uint64_t calls, FileFault fault);
   // Each call fails with this chance, once it is set.
   void set_chance(double chance, FileFault fault);
+  // Whether the fault of the last inject() has happened.
+  bool has_fired() const;
   uint64_t calls_count() const;
   // What was called since the start, or since the last take_log().
   std::vector<FileCallLog> take_log();
@@ -116,6 +118,7 @@ class SimulatedFiles final : public FileSystem {
   uint64_t calls_ = 0;
   uint64_t fault_at_ = UINT64_MAX;
   FileFault fault_ = FileFault::kNone;
+  bool has_fired_ = false;
   double chance_ = 0;
   FileFault chance_fault_ = FileFault::kNone;
   bool is_dead_ = false;

@@ -131,8 +131,10 @@ void DiskTier::Worker::wake() {
 void DiskTier::Worker::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     begin_requests();
-    follow_flush();
     const uint64_t due_ns = log_->work(device_.clock.monotonic_ns());
+    // What has just ended there may be all that they waited for: the ring would not wake this thread for it.
+    if (waiting_write_) try_write();
+    follow_flush();
     uint64_t wait_ns = due_ns == UINT64_MAX ? kIdleWaitNs : std::min(due_ns, kTimerWaitNs);
     is_sleeping_.store(true);
     const bool can_begin = (queue_.has_others() && read_bytes_under_way_ < device_.options.read_bytes_in_flight_max) ||
@@ -276,8 +278,9 @@ void DiskTier::Worker::drain() {
   while (device_.ring->under_way() > 0)
     collect(kTimerWaitNs);
   log_->close();
-  while (!log_->is_settled() || device_.ring->under_way() > 0) {
+  for (;;) {
     log_->work(device_.clock.monotonic_ns());
+    if (log_->is_settled() && device_.ring->under_way() == 0) break;
     collect(kTimerWaitNs);
   }
   if (is_flushing_ || is_flush_wanted_.load()) end_flush(fail(Code::kCancelled, "the disk tier is being closed"));

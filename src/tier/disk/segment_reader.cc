@@ -29,6 +29,12 @@ Result<std::span<const std::byte>> SegmentReader::read_pages(File& file, uint64_
   }
   const Result<size_t> got = file.read_at(offset, memory_.bytes().first(bytes));
   if (!got) return fail(got.error());
+  if (*got < bytes) {
+    // What is cut off is damage; what the device does not give now is not.
+    const Result<uint64_t> size = file.size();
+    if (!size) return fail(size.error());
+    if (offset + *got < *size) return fail(Code::kDataLoss, "the device did less than it was asked for");
+  }
   return std::span<const std::byte>(memory_.bytes().first(*got));
 }
 
@@ -64,10 +70,7 @@ Result<bool> SegmentReader::read_footer(File& file, SegmentContents& contents) {
   const SegmentHeader& header = contents.header;
   const uint64_t tail_bytes = std::min(kTailBytes, header.segment_bytes - kPageBytes);
   Result<std::span<const std::byte>> tail = read_pages(file, header.segment_bytes - tail_bytes, tail_bytes);
-  if (!tail) {
-    contents.footer_fault = "the footer cannot be read";
-    return false;
-  }
+  if (!tail) return fail(tail.error());
   contents.footer_fault = "there is no footer";
   if (tail->size() != tail_bytes) return false;
   const std::optional<FooterTrailer> trailer = parse_trailer(tail->last(kTrailerBytes));
@@ -81,8 +84,8 @@ Result<bool> SegmentReader::read_footer(File& file, SegmentContents& contents) {
   const uint64_t footer_bytes = trailer->footer_bytes();
   if (footer_bytes > tail_bytes) {
     tail = read_pages(file, header.segment_bytes - footer_bytes, footer_bytes);
-    contents.footer_fault = "the footer cannot be read";
-    if (!tail || tail->size() != footer_bytes) return false;
+    if (!tail) return fail(tail.error());
+    if (tail->size() != footer_bytes) return false;
   }
   Result<SegmentEntries> entries = parse_footer_body(*trailer, tail->last(footer_bytes).first(trailer->body_bytes));
   if (!entries) {
@@ -101,11 +104,13 @@ Status SegmentReader::scan(File& file, SegmentContents& contents) {
   std::span<const std::byte> window;
   uint64_t window_at = 0;
   uint64_t lsn_before = 0;
+  Status read_status;
   const auto look = [&](uint64_t at, uint64_t bytes) {
     if (at < window_at || at + bytes > window_at + window.size()) {
       const uint64_t wanted = std::min(std::max(whole_pages(bytes), kWindowBytes), header.segment_bytes - at);
       const Result<std::span<const std::byte>> read = read_pages(file, at, wanted);
       window = read ? *read : std::span<const std::byte>();
+      if (!read) read_status = fail(read.error());
       window_at = at;
     }
     return window.subspan(std::min<uint64_t>(at - window_at, window.size()));
@@ -135,7 +140,8 @@ Status SegmentReader::scan(File& file, SegmentContents& contents) {
     at += record_bytes(head->image_bytes);
   }
   contents.data_end = at;
-  return {};
+  // What could not be read is not what is not there.
+  return read_status;
 }
 
 }  // namespace rhizome
