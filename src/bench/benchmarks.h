@@ -53,5 +53,7 @@ std::vector<CaseText> index_case_texts();
 int run_index_bench(const BenchOptions& options);
 std::vector<CaseText> codec_case_texts();
 int run_codec_bench(const BenchOptions& options);
+std::vector<CaseText> disk_case_texts();
+int run_disk_bench(const BenchOptions& options);
 
 }  // namespace rhizome::bench

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::nullopt_t kNone = std::nullopt;
 
-constexpr std::array<Bound, 48> kBounds = {{
+constexpr std::array<Bound, 52> kBounds = {{
     {"computed_over_ideal_turns", kNone, 1.07},
     {"computed_over_ideal_at_once", kNone, 1.07},
     {"computed_over_ideal_own_text", kNone, 1.03},
@@ -56,6 +56,10 @@ constexpr std::array<Bound, 48> kBounds = {{
     {"ratio_e3_encode_vs_memcpy", 0.35, kNone},
     {"ratio_e3_encode_vs_zstd1_planes", 10, kNone},
     {"ratio_erans_vs_e3_size", kNone, 0.97},
+    {"ratio_read_1mib_vs_raw", 0.9, kNone},
+    {"ratio_write_vs_raw", 0.85, kNone},
+    {"ratio_recovery_vs_footer_read", kNone, 3},
+    {"ratio_verify_vs_read_sweep", kNone, 1.5},
 }};
 
 }  // namespace

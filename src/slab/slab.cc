@@ -206,6 +206,7 @@ SlabUsage Slab::usage() const {
   MutexLock lock(mutex_);
   SlabUsage usage = usage_;
   usage.pinned_bytes = pinned_bytes();
+  usage.free_bytes = free_slots_bytes_ + usage.budget_bytes - usage.used_bytes;
   return usage;
 }
 

@@ -52,6 +52,7 @@ struct SlabUsage {
   uint64_t budget_bytes = 0;
   uint64_t used_bytes = 0;    // chunks, what describes them, and what was charged: never above the budget
   uint64_t pinned_bytes = 0;  // of slots with at least one pin
+  uint64_t free_bytes = 0;    // of the budget, in slots that are free and in chunks that could be taken
   uint64_t stored_bytes = 0;  // asked for by the reservations of all slots that are not free
   uint64_t reserved_slots = 0;
   uint64_t committed_slots = 0;
@@ -169,6 +170,7 @@ class Slab {
   // Null when no slot can have that number. The words of all others can be looked at at any time.
   Slot* slot_of(SlotRef ref) const;
   uint64_t cost(const ChunkCut& cut) const;
+  uint64_t slot_cost(uint64_t stride) const { return stride + options_.overhead_bytes; }
   // False when no chunk of that stride has a free slot. `unclean`: what has to be cleared before the slot is handed
   // out.
   bool take(uint64_t bytes, uint32_t tenant, Reserved& reserved, std::span<std::byte>& unclean) REQUIRES(mutex_);
@@ -197,6 +199,7 @@ class Slab {
   std::vector<uint32_t> unused_chunks_ GUARDED_BY(mutex_);
   std::map<uint64_t, SizeClass> classes_ GUARDED_BY(mutex_);  // by stride
   SlabUsage usage_ GUARDED_BY(mutex_);
+  uint64_t free_slots_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rhizome

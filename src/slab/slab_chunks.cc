@@ -89,6 +89,7 @@ bool Slab::take(uint64_t bytes, uint32_t tenant, Reserved& reserved, std::span<s
   Chunk& chunk = chunks_[number];
   size_class.empty.erase(number);
   const uint16_t place = chunk.take();
+  free_slots_bytes_ -= slot_cost(stride);
   if (chunk.full()) size_class.open.erase(number);
   Slot& slot = chunk.slot(place);
   slot.slack = static_cast<uint8_t>(stride - bytes);
@@ -154,6 +155,7 @@ bool Slab::cut_an_empty_chunk_again(uint64_t stride) {
     const ChunkCut cut = cut_again(stride, chunks_[number].memory_bytes());
     const uint64_t cost_before = chunks_[number].cost();
     if (cut.slots == 0 || cost(cut) > cost_before + left) continue;
+    free_slots_bytes_ -= chunks_[number].slots_count() * slot_cost(other);
     Chunk::Detached detached = chunks_[number].detach();
     forget(number, other);  // `other` and `size_class` may be gone now
     usage_.used_bytes = usage_.used_bytes - cost_before + cost(cut);
@@ -166,6 +168,7 @@ bool Slab::cut_an_empty_chunk_again(uint64_t stride) {
 
 void Slab::attach(uint32_t number, Mapping memory, const ChunkCut& cut, uint64_t cost_bytes, const Writers& writers) {
   chunks_[number].attach(std::move(memory), cut, cost_bytes, writers);
+  free_slots_bytes_ += cut.slots * slot_cost(cut.stride);
   ++usage_.chunks;
   SizeClass& size_class = classes_[cut.stride];
   ++size_class.chunks;
@@ -180,6 +183,7 @@ void Slab::slot_freed(SlotRef ref, Leaving& leaving) {
   Chunk& chunk = chunks_[number];
   usage_.stored_bytes -= chunk.bytes(place).size();
   chunk.give_back(place);
+  free_slots_bytes_ += slot_cost(chunk.stride());
   SizeClass& size_class = classes_.at(chunk.stride());
   size_class.open.insert(number);
   if (!chunk.empty()) return;
@@ -202,6 +206,7 @@ void Slab::forget(uint32_t number, uint64_t stride) {
 Slab::Leaving Slab::detach(uint32_t number) {
   Chunk& chunk = chunks_[number];
   const uint64_t stride = chunk.stride();
+  free_slots_bytes_ -= chunk.slots_count() * slot_cost(stride);
   Chunk::Detached detached = chunk.detach();
   unused_chunks_.push_back(number);
   forget(number, stride);

@@ -338,5 +338,23 @@ TEST(SlabDeathTest, APinThatOutlivesTheSlabIsAMistake) {
       "check failed");
 }
 
+// What is free is what could still be had: slots of chunks that are there, and chunks.
+TEST(SlabFree, CountsSlotsAndChunks) {
+  auto slab = std::move(*Slab::create({.budget_bytes = 8 << 20, .overhead_bytes = 100}));
+  const uint64_t free_at_first = slab->usage().free_bytes;
+  EXPECT_EQ(free_at_first, slab->usage().budget_bytes - slab->usage().used_bytes);
+  std::vector<Reserved> held;
+  while (auto slot = slab->reserve(held.size() % 2 == 0 ? 10000 : 64000)) {
+    held.push_back(std::move(*slot));
+    const SlabUsage usage = slab->usage();
+    ASSERT_GE(usage.free_bytes + usage.stored_bytes, usage.budget_bytes - usage.used_bytes + usage.stored_bytes);
+    ASSERT_LE(usage.free_bytes + usage.stored_bytes, usage.budget_bytes);
+  }
+  EXPECT_LT(slab->usage().free_bytes, 200000u);
+  held.clear();
+  slab->trim();
+  EXPECT_EQ(slab->usage().free_bytes, free_at_first);
+}
+
 }  // namespace
 }  // namespace rhizome

@@ -28,13 +28,13 @@ uint64_t nanoseconds(double seconds) {
 
 }  // namespace
 
-Mover::Mover(std::unique_ptr<Tier> tier, Slab& slab, const SlotsBudget& budget, BlockTable& table, Counters& counters,
+Mover::Mover(std::unique_ptr<Tier> tier, Slab& slab, uint64_t slots_bytes, BlockTable& table, Counters& counters,
              const TieringOptions& options)
     : options_(options),
       clock_(options.clock != nullptr ? *options.clock : real_clock()),
       tier_(std::move(tier)),
       slab_(slab),
-      budget_(budget),
+      slots_bytes_(slots_bytes),
       table_(table),
       counters_(counters),
       staging_(options.staging_bytes),
@@ -183,7 +183,7 @@ void Mover::finish_load(Flight flight, const TierCompletion& completion) {
     return;
   }
   counters_.add(Counter::kBytesReadTier, completion.bytes);
-  const std::span<const std::byte> image = flight.buffer->bytes().subspan(0, completion.bytes);
+  const std::span<const std::byte> image = flight.buffer->bytes().subspan(completion.offset, completion.bytes);
   const std::optional<SlotRef> slot = decode(flight, image);
   if (!slot) {
     forget_below(std::span(&flight.key, 1));
@@ -418,16 +418,15 @@ void Mover::write_is_over(Flight& flight, bool is_written, bool again) {
 
 // --- room
 
-// Free slots of chunks that are there are free.
 bool Mover::is_short(uint32_t percent) const {
-  const SlabUsage usage = slab_.usage();
-  const uint64_t slots = usage.reserved_slots + usage.committed_slots + usage.doomed_slots;
-  return (usage.stored_bytes + slots * budget_.overhead_bytes) * 100 > budget_.bytes * percent;
+  return slab_.usage().free_bytes * 100 < slots_bytes_ * (100 - std::min(percent, 100u));
 }
 
 bool Mover::keep_free() {
+  // Somebody found no slot: whatever the marks say.
+  const bool is_pressed = is_pressed_.exchange(false, std::memory_order_relaxed);
   is_demoting_ = is_short(is_demoting_ ? options_.demote_to_percent : options_.demote_from_percent);
-  if (!is_demoting_) return false;
+  if (!is_demoting_ && !is_pressed) return false;
   bool any = false;
   for (size_t i = 0; i < kDemotedAtOnce && is_short(options_.demote_to_percent); ++i) {
     const std::optional<BlockTable::Demoted> demoted = table_.demote(kLooksPerDemotion);

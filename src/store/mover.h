@@ -46,15 +46,10 @@ struct KeyspaceForm {
   size_t identity_bytes = 0;
 };
 
-// Of the memory budget, what slots can have, and what each costs besides its bytes.
-struct SlotsBudget {
-  uint64_t bytes = 0;
-  uint64_t overhead_bytes = 0;
-};
-
 class Mover {
  public:
-  Mover(std::unique_ptr<Tier> tier, Slab& slab, const SlotsBudget& budget, BlockTable& table, Counters& counters,
+  // `slots_bytes`: what slots can have of the slab's budget; the marks are shares of it.
+  Mover(std::unique_ptr<Tier> tier, Slab& slab, uint64_t slots_bytes, BlockTable& table, Counters& counters,
         const TieringOptions& options);
   ~Mover();
   Mover(const Mover&) = delete;
@@ -88,6 +83,8 @@ class Mover {
   // Waits until there may be something to do.
   void rest(uint64_t at_most_ns);
   void wake();
+  // Memory ran out before the marks were reached.
+  void press() { is_pressed_.store(true, std::memory_order_relaxed); }
   // The tier has forgotten blocks that are nowhere else; told once. The owner takes them out of the index.
   bool take_gone() { return gone_.exchange(false, std::memory_order_acq_rel); }
 
@@ -150,12 +147,13 @@ class Mover {
   Clock& clock_;
   const std::unique_ptr<Tier> tier_;
   Slab& slab_;
-  const SlotsBudget budget_;
+  const uint64_t slots_bytes_;
   BlockTable& table_;
   Counters& counters_;
   Staging staging_;
   std::atomic<bool> gone_{false};
   std::atomic<bool> is_flushing_{false};
+  std::atomic<bool> is_pressed_{false};
 
   Mutex step_mutex_;
   CodecWorkspace workspace_ GUARDED_BY(step_mutex_);

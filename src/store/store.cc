@@ -86,8 +86,8 @@ Store::Store(StoreOptions options, std::unique_ptr<Slab> slab, uint64_t charged,
       opened_(std::make_unique<std::atomic<Opened*>[]>(options_.keyspaces_max + 1)) {
   counters_.set(Counter::kMemoryCapacity, options_.memory_bytes);
   if (options_.tier != nullptr) {
-    const SlotsBudget budget{.bytes = options_.memory_bytes - charged, .overhead_bytes = slot_overhead_bytes(options_)};
-    mover_ = std::make_unique<Mover>(std::move(options_.tier), *slab_, budget, table_, counters_, options_.tiering);
+    mover_ = std::make_unique<Mover>(std::move(options_.tier), *slab_, options_.memory_bytes - charged, table_,
+                                     counters_, options_.tiering);
   }
   publish_used();
 }

@@ -30,6 +30,8 @@ bool Store::make_room() {
     counters_.add(Counter::kDemotions);
     return true;
   }
+  mover_->press();
+  mover_->wake();
   if (evict(1, true) > 0) return true;
   // All ends are below: they go, so that what they hang from can. Not when all of that is in somebody's hands.
   const BlockCounts counts = table_.counts();

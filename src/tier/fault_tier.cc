@@ -78,7 +78,7 @@ void FaultTier::spoil(TierCompletion& completion) {
   if (request.operation == TierOperation::kWrite) completion.bytes = request.from.size();
   if (request.operation == TierOperation::kRead && completion.bytes > 0 && happens(faults_.flip)) {
     ++counts_.flipped;
-    request.into[random_() % completion.bytes] ^= static_cast<std::byte>(1u << random_() % 8);
+    request.into[completion.offset + random_() % completion.bytes] ^= static_cast<std::byte>(1u << random_() % 8);
   }
   if (happens(faults_.fail_after)) {
     ++counts_.failed;

@@ -48,6 +48,7 @@ class FaultTier final : public Tier {
   FaultTier(std::unique_ptr<Tier> behind, const TierFaults& faults, uint64_t seed);
 
   std::string_view name() const override { return "fault"; }
+  uint64_t read_room_bytes(uint64_t image_bytes) const override { return behind_->read_room_bytes(image_bytes); }
   size_t submit(std::span<const TierRequest> requests) override;
   size_t collect(std::span<TierCompletion> out, uint64_t wait_ns) override;
   bool cancel(uint64_t tag) override;

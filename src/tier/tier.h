@@ -10,7 +10,9 @@
 //   2. Each request that was taken is collected exactly once.
 //   3. Its buffers belong to the tier until then, also when it is late or cancelled: a device may still write to them.
 //   4. A read that is kDone has the bytes of one write under its key, whole: of the last one that was kDone before the
-//      read was submitted, or of one that was under way since. After any other outcome the buffer holds anything.
+//      read was submitted, or of one that was under way since. It lies at `offset` in the buffer, of which the rest,
+//      and after any other outcome all, holds anything once the buffer is longer than the image and as
+//      read_room_bytes() wants it; one that is not is left alone behind the image.
 //   5. A tier may forget what it keeps at any time. It keeps no more than its limit.
 //   6. A request that has not begun by its deadline is not begun. One that has may still end as kDone, kLate or
 //      kFailed, as soon as the device lets go of its buffers.
@@ -57,7 +59,8 @@ struct TierRequest {
 struct TierCompletion {
   uint64_t tag = 0;
   TierOutcome outcome = TierOutcome::kFailed;
-  uint64_t bytes = 0;  // of the image: found, read or written
+  uint64_t bytes = 0;   // of the image: found, read or written
+  uint64_t offset = 0;  // read: where in `into` the image begins
   Error error = {};
 };
 
@@ -73,9 +76,10 @@ struct TierUsage {
 struct RecoveredBlock {
   BlockKey key;
   BlockKey parent;
-  uint32_t position = 0;  // of the block's first token
-  std::span<const Token> tokens = {};
+  uint32_t position = 0;    // of the block's first token
+  bool is_partial = false;  // less than a block
   uint64_t image_bytes = 0;
+  std::span<const Token> tokens = {};
 };
 
 class Tier {
@@ -83,6 +87,9 @@ class Tier {
   virtual ~Tier() = default;  // waits until no buffer is in use; what was not collected is lost
 
   virtual std::string_view name() const = 0;
+  // How long a buffer has to be, and begin at a multiple of 4096, for an image of so many bytes to be read into it
+  // without a copy in between. A shorter one will do: the image's own length is enough.
+  virtual uint64_t read_room_bytes(uint64_t image_bytes) const { return image_bytes; }
   // How many requests were taken, from the front.
   virtual size_t submit(std::span<const TierRequest> requests) = 0;
   // What is done, up to out.size(). Waits at most `wait_ns` for the first, and not at all when nothing is under way.
@@ -93,8 +100,6 @@ class Tier {
 
   // Whether a read that is done has been compared with a checksum of the tier's own; else the image's digest has to be.
   virtual bool verifies_reads() const { return false; }
-  // How large `into` is best made for an image of so many bytes.
-  virtual uint64_t read_room_bytes(uint64_t image_bytes) const { return image_bytes; }
   // Keys of images that the tier dropped by itself, to make room or because they did not verify; each once. A key may
   // have been written again since. False in `is_complete`: it lost count; find says what is there.
   virtual size_t collect_forgotten(std::span<BlockKey>, bool& is_complete) {

@@ -217,5 +217,16 @@ class Codec(program.Case):
         self.assertEqual(done.stderr, 'rhizome bench: codec takes no --picture\n')
 
 
+class Disk(program.Case):
+    def test_its_figures(self):
+        done = self.call('bench', 'disk', '--quick', '--json')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        line = json.loads(done.stdout)
+        self.assertEqual(line['bench'], 'disk')
+        for name in ('ratio_read_1mib_vs_raw', 'ratio_write_vs_raw', 'ratio_recovery_vs_footer_read',
+                     'ratio_verify_vs_read_sweep'):
+            self.assertGreater(line['figures'][name], 0, name)
+
+
 if __name__ == '__main__':
     unittest.main()

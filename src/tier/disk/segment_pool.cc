@@ -1,0 +1,253 @@
+#include "tier/disk/segment_pool.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "telemetry/log.h"
+#include "tier/disk/segment_reader.h"
+
+namespace rhizome {
+namespace {
+
+constexpr uint64_t kSegmentsWanted = 16;
+constexpr uint64_t kSegmentsLeast = 4;
+constexpr uint64_t kSegmentBytesEnough = 32 << 20;
+constexpr uint64_t kSegmentBytesLeast = 16 << 10;
+// Generations that a segment with an unreadable header may have had.
+constexpr uint64_t kGenerationsSkipped = 1 << 20;
+
+struct FoundSegment {
+  Segment segment;
+  SegmentContents contents;
+  bool is_new = false;
+};
+
+uint64_t last_lsn(const SegmentContents& contents) {
+  uint64_t last = 0;
+  for (const SegmentEntry& entry : contents.entries.entries())
+    last = std::max(last, entry.lsn);
+  return last;
+}
+
+class PoolOpening {
+ public:
+  explicit PoolOpening(DiskDevice& device) : device_(device), directory_(device.options.directory) {}
+
+  Result<SegmentPool> open() {
+    if (const Status done = lock(); !done) return fail(done.error());
+    if (const Status done = find(); !done) return fail(done.error());
+    choose_size();
+    remove_surplus();
+    if (const Status done = create_missing(); !done) return give_up(done.error());
+    if (const Status done = allocate(); !done) return give_up(done.error());
+    if (const Status done = device_.files.sync_directory(directory_); !done) return give_up(done.error());
+    seal_unsealed();
+    fill_index();
+    return std::move(pool_);
+  }
+
+ private:
+  std::string path_of(uint32_t number) const { return directory_ + "/" + segment_name(number); }
+
+  Status lock() {
+    if (const Status made = device_.files.make_directory(directory_); !made) return made;
+    Result<std::unique_ptr<DirectoryLock>> lock = device_.files.lock_directory(directory_);
+    if (!lock) return fail(lock.error());
+    device_.lock = std::move(*lock);
+    return {};
+  }
+
+  Status find() {
+    Result<std::vector<std::string>> names = device_.files.list(directory_);
+    if (!names) return fail(names.error());
+    Result<SegmentReader> reader = SegmentReader::create();
+    if (!reader) return fail(reader.error());
+    for (const std::string& name : *names) {
+      const std::optional<uint32_t> number = segment_number(name);
+      if (!number) continue;
+      Result<std::unique_ptr<File>> file = device_.files.open(path_of(*number), OpenMode::kReadWriteDirect);
+      if (!file) return fail(file.error());
+      FoundSegment found;
+      found.segment.number = *number;
+      found.segment.file = std::move(*file);
+      Result<SegmentContents> contents = reader->read(*found.segment.file, *number);
+      if (!contents) {
+        log_warning("{}: a segment of the disk tier cannot be read and is not used: {}", path_of(*number),
+                    contents.error().reason);
+        device_.count_read_error();
+        found.segment.state = SegmentState::kBroken;
+      } else {
+        found.contents = std::move(*contents);
+      }
+      take(std::move(found));
+    }
+    return {};
+  }
+
+  void take(FoundSegment found) {
+    const SegmentHeader& header = found.contents.header;
+    if (found.contents.condition == SegmentCondition::kOtherVersion) {
+      log_warning("{}: a segment of version {} is left alone: this program writes version {}",
+                  path_of(found.segment.number), header.version, kDiskFormatVersion);
+      ++pool_.left_alone;
+      numbers_taken_.push_back(found.segment.number);
+      return;
+    }
+    if (found.contents.condition == SegmentCondition::kDamaged) has_unreadable_ = true;
+    pool_.next_generation = std::max(pool_.next_generation, header.generation + 1);
+    pool_.next_lsn = std::max(pool_.next_lsn, last_lsn(found.contents) + 1);
+    found_.push_back(std::move(found));
+  }
+
+  // What is there keeps its size, unless so few would fit that nothing could be reclaimed.
+  void choose_size() {
+    const uint64_t bytes_max = device_.options.bytes_max;
+    pool_.segment_bytes = choose_segment_bytes(device_.options);
+    for (const FoundSegment& found : found_) {
+      const uint64_t bytes = found.contents.header.segment_bytes;
+      if (found.contents.entries.entries().empty() || bytes_max / bytes < kSegmentsLeast) continue;
+      pool_.segment_bytes = bytes;
+      break;
+    }
+    count_ = bytes_max / pool_.segment_bytes;
+    for (FoundSegment& found : found_) {
+      if (found.contents.header.segment_bytes != pool_.segment_bytes) found.contents = {};
+    }
+    if (has_unreadable_) pool_.next_generation += kGenerationsSkipped;
+  }
+
+  void remove_surplus() {
+    std::sort(found_.begin(), found_.end(), [](const FoundSegment& a, const FoundSegment& b) {
+      return std::pair(last_lsn(a.contents), b.segment.number) > std::pair(last_lsn(b.contents), a.segment.number);
+    });
+    while (found_.size() > count_) {
+      const std::string path = path_of(found_.back().segment.number);
+      found_.pop_back();
+      if (const Status removed = device_.files.remove(path); !removed)
+        log_warning("{}: a segment that is not needed cannot be removed: {}", path, removed.error().reason);
+    }
+  }
+
+  Status create_missing() {
+    for (const FoundSegment& found : found_)
+      numbers_taken_.push_back(found.segment.number);
+    for (uint32_t number = 0; found_.size() < count_; ++number) {
+      if (std::find(numbers_taken_.begin(), numbers_taken_.end(), number) != numbers_taken_.end()) continue;
+      Result<std::unique_ptr<File>> file = device_.files.open(path_of(number), OpenMode::kCreateDirect);
+      if (!file) return fail(file.error());
+      FoundSegment& made = found_.emplace_back();
+      made.is_new = true;
+      made.segment.number = number;
+      made.segment.file = std::move(*file);
+    }
+    return {};
+  }
+
+  Status allocate() {
+    for (FoundSegment& found : found_) {
+      if (found.segment.state == SegmentState::kBroken) continue;
+      File& file = *found.segment.file;
+      const Result<uint64_t> bytes = file.size();
+      if (!bytes) return fail(bytes.error());
+      if (*bytes > pool_.segment_bytes) {
+        if (const Status cut = file.truncate(pool_.segment_bytes); !cut) return cut;
+      }
+      if (const Status done = file.allocate(pool_.segment_bytes); !done) return done;
+    }
+    return {};
+  }
+
+  // What this call has made is taken away again; what was there stays.
+  tl::unexpected<Error> give_up(const Error& error) {
+    for (const FoundSegment& found : found_) {
+      if (found.is_new) (void)device_.files.remove(path_of(found.segment.number));
+    }
+    device_.lock.reset();
+    return fail(error);
+  }
+
+  // A segment that was open when the process ended is not written on: what lies behind its last record may be of this
+  // generation as well.
+  void seal_unsealed() {
+    for (FoundSegment& found : found_) {
+      const SegmentContents& contents = found.contents;
+      if (contents.condition != SegmentCondition::kUnsealed) continue;
+      const uint64_t footer_bytes = contents.entries.footer_bytes();
+      if (contents.data_end + footer_bytes > pool_.segment_bytes) continue;
+      Result<Mapping> memory = Mapping::anonymous(footer_bytes);
+      if (!memory) continue;
+      File& file = *found.segment.file;
+      contents.entries.write_footer(found.segment.number, contents.header.generation, contents.data_end,
+                                    memory->bytes());
+      if (!file.sync_data()) continue;
+      const Result<size_t> put = file.write_at(pool_.segment_bytes - footer_bytes, memory->bytes());
+      device_.count_written(footer_bytes);
+      // Without a footer it is looked through again the next time.
+      if (!put || *put != footer_bytes || !file.sync_data()) device_.count_write_error();
+    }
+  }
+
+  void fill_index() {
+    struct Found {
+      uint64_t lsn;
+      uint32_t segment;
+      uint32_t entry;
+    };
+    std::vector<Found> all;
+    for (uint32_t i = 0; i < found_.size(); ++i) {
+      const std::vector<SegmentEntry>& entries = found_[i].contents.entries.entries();
+      for (uint32_t k = 0; k < entries.size(); ++k)
+        all.push_back({entries[k].lsn, i, k});
+    }
+    std::sort(all.begin(), all.end(), [](const Found& a, const Found& b) { return a.lsn < b.lsn; });
+    for (const Found& one : all) {
+      const SegmentEntry& entry = found_[one.segment].contents.entries.entries()[one.entry];
+      device_.index.put(entry.key, {one.segment, entry.page, entry.image_bytes});
+    }
+    pool_.recovered_images = device_.index.images();
+    for (FoundSegment& found : found_)
+      keep(std::move(found));
+  }
+
+  void keep(FoundSegment found) {
+    Segment& segment = found.segment;
+    const std::vector<SegmentEntry>& entries = found.contents.entries.entries();
+    segment.generation = found.contents.header.generation;
+    if (segment.state != SegmentState::kBroken && !entries.empty()) {
+      segment.state = SegmentState::kSealed;
+      segment.data_end = found.contents.data_end;
+      segment.sealed_lsn = last_lsn(found.contents);
+      for (const SegmentEntry& entry : entries)
+        segment.keys.push_back(entry.key);
+      device_.recovered.add(static_cast<uint32_t>(pool_.segments.size()), std::move(found.contents.entries));
+    }
+    pool_.segments.push_back(std::move(segment));
+  }
+
+  DiskDevice& device_;
+  const std::string directory_;
+  SegmentPool pool_;
+  uint64_t count_ = 0;
+  bool has_unreadable_ = false;
+  std::vector<FoundSegment> found_;
+  std::vector<uint32_t> numbers_taken_;
+};
+
+}  // namespace
+
+uint64_t choose_segment_bytes(const DiskTierOptions& options) {
+  const uint64_t most = options.bytes_max / kSegmentsLeast;
+  uint64_t bytes = options.bytes_max / kSegmentsWanted;
+  bytes = std::max(bytes, std::min(most, kSegmentBytesEnough));
+  bytes = std::min({bytes, most, options.segment_bytes});
+  return bytes / kPageBytes * kPageBytes;
+}
+
+Result<SegmentPool> open_segment_pool(DiskDevice& device) {
+  if (choose_segment_bytes(device.options) < kSegmentBytesLeast)
+    return fail(Code::kInvalidArgument, "the disk tier needs 64 KiB at least");
+  return PoolOpening(device).open();
+}
+
+}  // namespace rhizome
