@@ -92,6 +92,7 @@ Status run_demo(Stage& stage) {
   if (const Status done = show_agents(stage, false); !done) return done;
   if (const Status done = show_agents(stage, true); !done) return done;
   if (const Status done = show_answers(stage); !done) return done;
+  if (const Status done = show_restart(stage); !done) return done;
   stage.last_words = what_next(stage);
   return {};
 }

@@ -5,7 +5,7 @@
 namespace rhizome::bench {
 namespace {
 
-constexpr std::array<Case, 12> kCases = {{
+constexpr std::array<Case, 13> kCases = {{
     {"ttft", "time to first token, cold and warm", run_ttft},
     {"turns", "8 agents, one request after another", run_turns},
     {"at_once", "8 agents, all requests of a round together", run_at_once},
@@ -17,6 +17,7 @@ constexpr std::array<Case, 12> kCases = {{
     {"prefill", "prompts with nothing to reuse, default and --exact", run_prefill},
     {"decode", "generated text", run_decode},
     {"restore", "how quickly blocks come back", run_restore},
+    {"restart", "the same prompts after kill -9, from disk", run_restart},
     {"memory", "memory that the cache takes", run_memory},
 }};
 

@@ -62,6 +62,9 @@ Status run_prefill(Stage& stage);
 Status run_decode(Stage& stage);
 Status run_restore(Stage& stage);
 Status run_memory(Stage& stage);
+Status run_restart(Stage& stage);
+// The same with --exact and fewer prompts: answers that differ make the run a failed one.
+Status show_restart(Stage& stage);
 Status run_demo(Stage& stage);
 
 }  // namespace rhizome::bench

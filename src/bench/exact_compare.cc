@@ -78,8 +78,8 @@ Result<std::vector<Situation>> run_cold(Stage& stage, const ExactPlan& plan) {
     situations.push_back(std::move(*asked));
   }
   const MetricsDelta metrics{before, (*server)->metrics()};
-  const double restored = metrics.of(Counter::kTokensRestoredSlab) + metrics.of(Counter::kTokensRestoredLive) +
-                          metrics.of(Counter::kTokensKept);
+  const double restored = metrics.of(Counter::kTokensRestoredSlab) + metrics.of(Counter::kTokensRestoredDisk) +
+                          metrics.of(Counter::kTokensRestoredLive) + metrics.of(Counter::kTokensKept);
   if (restored != 0) {
     stage.report.failure("exact, " + plan.name + ": the cold side restored " + fixed(restored, 0) + " tokens");
   }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::nullopt_t kNone = std::nullopt;
 
-constexpr std::array<Bound, 52> kBounds = {{
+constexpr std::array<Bound, 54> kBounds = {{
     {"computed_over_ideal_turns", kNone, 1.07},
     {"computed_over_ideal_at_once", kNone, 1.07},
     {"computed_over_ideal_own_text", kNone, 1.03},
@@ -51,6 +51,8 @@ constexpr std::array<Bound, 52> kBounds = {{
     {"exact_bytes_per_block_b16", kNone, 90},
     {"ratio_miss_first_block_over_memory_load", kNone, 2},
     {"wrong_matches", kNone, 0},
+    {"ratio_ttft_restart_over_cold_1024", kNone, 0.2},
+    {"ratio_ttft_restart_over_warm_1024", kNone, 2},
     {"e3_ratio_bf16", 1.37, kNone},
     {"ratio_e3_decode_vs_memcpy", 0.65, kNone},
     {"ratio_e3_encode_vs_memcpy", 0.35, kNone},

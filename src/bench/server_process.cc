@@ -84,6 +84,11 @@ Server::~Server() {
   if (pid_ != 0) fleet_.stop(pid_);
 }
 
+void Server::kill() {
+  if (pid_ != 0) fleet_.kill(pid_);
+  pid_ = 0;
+}
+
 double Server::cpu_seconds() const {
   double seconds = 0;
   for (const pid_t pid : process_tree(pid_))
@@ -242,6 +247,15 @@ void Fleet::stop(pid_t pid) {
     children_.erase(found);
   }
   child.terminate(kStopPatience);
+}
+
+void Fleet::kill(pid_t pid) {
+  MutexLock lock(mutex_);
+  const auto found = children_.find(pid);
+  if (found == children_.end()) return;
+  static_cast<void>(found->second.signal(SIGKILL));
+  static_cast<void>(found->second.wait());
+  children_.erase(found);
 }
 
 }  // namespace rhizome::bench

@@ -43,6 +43,9 @@ class Server {
   // Empty on the stock side.
   Metrics metrics() const;
 
+  // SIGKILL: no time for anything. It is gone when this returns.
+  void kill();
+
   Side side() const { return side_; }
   uint16_t port() const { return port_; }
 
@@ -89,6 +92,7 @@ class Fleet {
   Status warm_up(const Server& server);
   bool is_running(pid_t pid);
   void stop(pid_t pid);
+  void kill(pid_t pid);
 
   const Locations locations_;
   const std::string folder_;

@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t kMemoryMost = uint64_t{8} << 30;
 constexpr uint64_t kMemoryShare = 4;
+constexpr uint64_t kDiskLeast = uint64_t{64} << 20;
 constexpr std::array<uint32_t, 5> kBlockTokens = {16, 32, 64, 128, 256};
 constexpr size_t kTenantLength = 64;
 
@@ -47,6 +48,19 @@ std::optional<std::string> check_memory(const GivenValue& value, uint64_t machin
   }
   flags.memory_bytes = *bytes;
   flags.memory_source = value.source;
+  return std::nullopt;
+}
+
+// 0 turns it off.
+std::optional<std::string> check_disk_size(const GivenValue& value, uint64_t least, uint64_t& bytes) {
+  const bool in_bytes = value.source.starts_with("RHIZOME_");
+  if (is_plain_number(value.text) && !in_bytes && value.text.find_first_not_of('0') != std::string::npos) {
+    return quoted(value) + "; a size needs a unit, for example " + value.text + "MiB or 20GiB";
+  }
+  const auto parsed = parse_bytes_or_plain(value.text);
+  if (!parsed) return quoted(value) + "; it must be a size, for example 20GiB or 500MB";
+  if (*parsed != 0 && *parsed < least) return quoted(value) + "; it must be at least " + format_bytes(least);
+  bytes = *parsed;
   return std::nullopt;
 }
 
@@ -107,6 +121,8 @@ OrComplaint<CacheFlags> check_flags(const Given& given, uint64_t machine_bytes, 
   for (const auto& [name, value] : given) {
     std::optional<std::string> wrong;
     if (name == "memory") wrong = check_memory(value, machine_bytes, flags);
+    if (name == "disk") wrong = check_disk_size(value, kDiskLeast, flags.disk_bytes);
+    if (name == "disk-writes") wrong = check_disk_size(value, kDiskLeast, flags.disk_bytes_per_day);
     if (name == "block-tokens") wrong = check_block_tokens(value, flags);
     if (name == "verify") wrong = check_verify(value, flags);
     if (name == "tenant") wrong = check_tenant(value, flags);
@@ -136,6 +152,9 @@ ChildEnvironment child_environment(const CacheFlags& flags, const std::string& c
   };
   const auto as_switch = [](bool on) { return std::string(on ? "1" : ""); };
   set_or_remove("RHIZOME_MEMORY", std::to_string(flags.memory_bytes));
+  const auto size_or_none = [](uint64_t bytes) { return bytes == 0 ? std::string() : std::to_string(bytes); };
+  set_or_remove("RHIZOME_DISK", size_or_none(flags.disk_bytes));
+  set_or_remove("RHIZOME_DISK_WRITES", size_or_none(flags.disk_bytes_per_day));
   set_or_remove("RHIZOME_BLOCK_TOKENS", std::to_string(flags.block_tokens));
   set_or_remove("RHIZOME_EXACT", as_switch(flags.exact));
   set_or_remove("RHIZOME_NO_RESTORE", as_switch(flags.no_restore));

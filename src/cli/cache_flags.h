@@ -16,7 +16,9 @@ namespace rhizome {
 
 struct CacheFlags {
   uint64_t memory_bytes = 0;
-  std::string memory_source;  // who asked for that much; empty for the default
+  std::string memory_source;        // who asked for that much; empty for the default
+  uint64_t disk_bytes = 0;          // 0: none
+  uint64_t disk_bytes_per_day = 0;  // 0: no limit
   uint32_t block_tokens = 16;
   bool off = false;
   bool no_restore = false;

@@ -1,5 +1,6 @@
 #include "cli/cache_flags.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -157,8 +158,21 @@ TEST(ChildEnvironment, SaysEverythingAndTakesOutTheRest) {
                                                                 {"RHIZOME_VERIFY", "tier"},
                                                                 {"RHIZOME_COUNTERS", "/run/counters-1"}};
   EXPECT_EQ(environment.set, set);
-  EXPECT_EQ(environment.removed,
-            (std::vector<std::string>{"RHIZOME_NO_RESTORE", "RHIZOME_OFF", "RHIZOME_TENANT", "RHIZOME_CACHE_DIR"}));
+  EXPECT_EQ(environment.removed, (std::vector<std::string>{"RHIZOME_DISK", "RHIZOME_DISK_WRITES", "RHIZOME_NO_RESTORE",
+                                                           "RHIZOME_OFF", "RHIZOME_TENANT", "RHIZOME_CACHE_DIR"}));
+}
+
+TEST(ChildEnvironment, NamesTheDisk) {
+  CacheFlags flags;
+  flags.disk_bytes = uint64_t{20} << 30;
+  flags.disk_bytes_per_day = uint64_t{100} << 30;
+  const ChildEnvironment environment = child_environment(flags, "");
+  const auto value = [&](std::string_view name) {
+    const auto found = std::ranges::find(environment.set, name, [](const auto& entry) { return entry.first; });
+    return found == environment.set.end() ? std::string() : found->second;
+  };
+  EXPECT_EQ(value("RHIZOME_DISK"), "21474836480");
+  EXPECT_EQ(value("RHIZOME_DISK_WRITES"), "107374182400");
 }
 
 TEST(FlagTable, NamesEnvironmentVariables) {

@@ -8,6 +8,10 @@ namespace {
 
 constexpr std::array kFlags = {
     Flag{"memory", "SIZE", "a quarter of the machine's memory, at most 8GiB", "Memory that cached blocks may take."},
+    Flag{"disk", "SIZE", "off",
+         "Disk that cached blocks may take, below --cache-dir: what memory has no room for, and what a restart finds."},
+    Flag{"disk-writes", "SIZE", "no limit",
+         "What may be written to that disk in a day, so that it lives as long as it should."},
     Flag{"block-tokens", "N", "16", "Tokens in a block: 16, 32, 64, 128 or 256."},
     Flag{"off", "", "", "Attach nothing: the stock program, untouched."},
     Flag{"no-restore", "", "", "Compute everything and still store it: the cold side of a comparison."},
@@ -32,9 +36,8 @@ struct Refused {
 };
 
 constexpr std::array kRefused = {
-    Refused{"disk", "this version has no disk tier; blocks are kept in memory (--memory)"},
-    Refused{"redis", "this version has no Redis tier; blocks are kept in memory (--memory)"},
-    Refused{"s3", "this version has no S3 tier; blocks are kept in memory (--memory)"},
+    Refused{"redis", "this version has no Redis tier; blocks are kept in memory (--memory) and on disk (--disk)"},
+    Refused{"s3", "this version has no S3 tier; blocks are kept in memory (--memory) and on disk (--disk)"},
 };
 
 std::string_view bare(std::string_view name) {

@@ -40,7 +40,7 @@ TEST(SplitServe, ComplainsAboutAValueThatIsMissing) {
 }
 
 TEST(SplitServe, NamesFlagsThatThisVersionDoesNotHave) {
-  for (const std::string flag : {"--disk", "--redis", "--s3"}) {
+  for (const std::string flag : {"--redis", "--s3"}) {
     EXPECT_NE(split_serve({flag, "x"}).error().find(flag + ": this version has no"), std::string::npos);
     EXPECT_FALSE(split_serve({flag + "=x"}));
     EXPECT_FALSE(split_run({flag, "x", "--", "true"}));

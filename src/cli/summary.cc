@@ -34,7 +34,8 @@ double seconds_of(const Counters& counters, Counter counter) {
 }
 
 uint64_t restored(const Counters& counters) {
-  return counters.get(Counter::kTokensRestoredSlab) + counters.get(Counter::kTokensRestoredLive);
+  return counters.get(Counter::kTokensRestoredSlab) + counters.get(Counter::kTokensRestoredDisk) +
+         counters.get(Counter::kTokensRestoredLive);
 }
 
 // The reasons that occurred, the most frequent first.
@@ -79,6 +80,16 @@ std::string stored_text(const Counters& counters) {
   return text;
 }
 
+std::string disk_text(const Counters& counters) {
+  std::string text = "wrote " + grouped(counters.get(Counter::kBlocksWritten)) + " blocks, " +
+                     format_bytes(counters.get(Counter::kBytesWrittenTier)) + "; read " +
+                     grouped(counters.get(Counter::kPromotions)) + ", " +
+                     format_bytes(counters.get(Counter::kBytesReadTier));
+  if (const uint64_t failed = counters.get(Counter::kLoadsFailed)) text += "; loads that failed " + grouped(failed);
+  if (const uint64_t failed = counters.get(Counter::kWritesFailed)) text += "; writes that failed " + grouped(failed);
+  return text;
+}
+
 std::string faults_text(const Counters& counters) {
   std::string text;
   const auto add = [&](const char* name, Counter counter) {
@@ -89,6 +100,8 @@ std::string faults_text(const Counters& counters) {
   };
   add("checksum failures", Counter::kChecksumFailures);
   add("identity mismatches", Counter::kIdentityMismatches);
+  add("checksum failures on disk", Counter::kChecksumFailuresTier);
+  add("identity mismatches on disk", Counter::kIdentityMismatchesTier);
   add("restores that failed", Counter::kImportsFailed);
   return text;
 }
@@ -109,10 +122,13 @@ std::string summary_text(const Counters& counters) {
                ? "rhizome: no prompt was looked up; the engine was left alone, as said above\n"
                : "rhizome: no prompt was looked up\n";
   }
+  const std::string disk = counters.get(Counter::kTierCapacity) == 0
+                               ? ""
+                               : ", disk " + grouped(counters.get(Counter::kTokensRestoredDisk));
   std::string text = "rhizome: " + grouped(lookups) + (lookups == 1 ? " prompt\n" : " prompts\n");
   text += line("looked up", grouped(counters.get(Counter::kTokensLookedUp)) + " tokens");
   text += line("restored", grouped(restored(counters)) + " tokens (slab " +
-                               grouped(counters.get(Counter::kTokensRestoredSlab)) + ", live " +
+                               grouped(counters.get(Counter::kTokensRestoredSlab)) + disk + ", live " +
                                grouped(counters.get(Counter::kTokensRestoredLive)) + "), " +
                                format_bytes(counters.get(Counter::kBytesRestored)) + " in " +
                                seconds_text(seconds_of(counters, Counter::kRestoreTime)));
@@ -125,6 +141,7 @@ std::string summary_text(const Counters& counters) {
   }
   text += line("time saved", saved_text(counters));
   text += line("stored", stored_text(counters));
+  if (counters.get(Counter::kTierCapacity) > 0) text += line("disk", disk_text(counters));
   std::string stopped;
   for (const auto& [reason, count] : reasons_of(counters)) {
     stopped += (stopped.empty() ? "" : ", ") + reason + " " + grouped(count);
@@ -144,7 +161,9 @@ std::string summary_json(const Counters& counters) {
       {"lookups_hit", counters.get(Counter::kLookupsHit)},
       {"tokens_looked_up", counters.get(Counter::kTokensLookedUp)},
       {"tokens_restored",
-       {{"slab", counters.get(Counter::kTokensRestoredSlab)}, {"live", counters.get(Counter::kTokensRestoredLive)}}},
+       {{"slab", counters.get(Counter::kTokensRestoredSlab)},
+        {"disk", counters.get(Counter::kTokensRestoredDisk)},
+        {"live", counters.get(Counter::kTokensRestoredLive)}}},
       {"tokens_kept", counters.get(Counter::kTokensKept)},
       {"tokens_computed",
        {{"prompt", counters.get(Counter::kTokensComputedPrompt)},
@@ -162,6 +181,13 @@ std::string summary_json(const Counters& counters) {
       {"blocks_exported", counters.get(Counter::kBlocksExported)},
       {"blocks_refused", counters.get(Counter::kBlocksRefused)},
       {"evictions", counters.get(Counter::kEvictions)},
+      {"disk",
+       {{"blocks_written", counters.get(Counter::kBlocksWritten)},
+        {"bytes_written", counters.get(Counter::kBytesWrittenTier)},
+        {"blocks_read", counters.get(Counter::kPromotions)},
+        {"bytes_read", counters.get(Counter::kBytesReadTier)},
+        {"loads_failed", counters.get(Counter::kLoadsFailed)},
+        {"writes_failed", counters.get(Counter::kWritesFailed)}}},
       {"stopped", stopped},
   };
   return summary.dump() + "\n";

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "block/keyspace.h"
@@ -145,16 +146,25 @@ class Client {
 };
 
 // A cache inside this process.
+// Blocks on a disk, that outlive the process.
+struct DiskOptions {
+  std::string directory;
+  uint64_t bytes = 0;                // 0: none
+  uint64_t write_bytes_per_day = 0;  // 0: no limit
+};
+
 struct EmbeddedOptions {
-  uint64_t memory_bytes = 0;             // hard budget of slots and of what describes them
-  uint32_t block_tokens = 16;            // 16, 32, 64, 128 or 256
-  std::unique_ptr<Tier> tier = nullptr;  // below memory; null: there is none
+  uint64_t memory_bytes = 0;   // hard budget of slots and of what describes them
+  uint32_t block_tokens = 16;  // 16, 32, 64, 128 or 256
+  DiskOptions disk = {};
+  std::unique_ptr<Tier> tier = nullptr;  // below memory, in place of a disk
   TieringOptions tiering = {};
 };
 
 class Counters;
 
-// kInvalidArgument: a block size that is not offered. `counters` must outlive the client.
+// kInvalidArgument: a block size that is not offered. A disk that cannot be used (another process has the directory, no
+// room) is said in the log, and the client goes on without. `counters` must outlive the client.
 Result<std::unique_ptr<Client>> make_embedded_client(EmbeddedOptions options, Counters& counters);
 
 }  // namespace rhizome

@@ -1,5 +1,6 @@
 #include "machine/thread.h"
 
+#include <chrono>
 #include <exception>
 #include <string>
 #include <system_error>
@@ -47,6 +48,10 @@ Result<Thread> start_thread(std::string_view name, std::function<void(std::stop_
 
 Result<Thread> start_thread(std::string_view name, std::function<void()> run) {
   return start_thread(name, [run = std::move(run)](const std::stop_token&) { run(); });
+}
+
+void pause_thread(uint64_t nanoseconds) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
 }
 
 void yield_thread() {

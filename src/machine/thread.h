@@ -1,6 +1,7 @@
 // Threads. They start with the signals blocked that a program may want to receive elsewhere.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <stop_token>
 #include <string_view>
@@ -38,5 +39,8 @@ Result<Thread> start_thread(std::string_view name, std::function<void()> run);
 
 // Lets another thread run, if one wants to.
 void yield_thread();
+
+// Sleeps. Not for waiting until another thread has done something: CondVar is.
+void pause_thread(uint64_t nanoseconds);
 
 }  // namespace rhizome

@@ -60,6 +60,7 @@ void ComputeCost::observe(uint64_t tokens, uint64_t before, double seconds, uint
     products_[i] = products_[i] * kept + terms[i] / seconds;
   }
   ++observed_;
+  largest_ = std::max(largest_, tokens);
   solve();
 }
 
@@ -107,8 +108,13 @@ void ComputeCost::solve() {
 }
 
 double ComputeCost::seconds(uint64_t tokens, uint64_t before) const {
-  const auto n = static_cast<double>(tokens);
-  return costs_[0] + costs_[1] * n + costs_[2] * n * (static_cast<double>(before) + n / 2);
+  const auto cost = [&](uint64_t count) {
+    const auto n = static_cast<double>(count);
+    return costs_[0] + costs_[1] * n + costs_[2] * n * (static_cast<double>(before) + n / 2);
+  };
+  if (tokens <= largest_ || largest_ == 0) return cost(tokens);
+  const double times = static_cast<double>(tokens) / static_cast<double>(largest_);
+  return std::max(cost(tokens), cost(largest_) * times);
 }
 
 LoadPlan LoadModel::plan(const LoadQuestion& question) {

@@ -31,7 +31,8 @@ class LoadCost {
   uint64_t last_ns_ = 0;
 };
 
-// What computing costs: least squares over (1, n, n (p + n / 2)), with the same forgetting and no negative costs.
+// What computing costs: least squares over (1, n, n (p + n / 2)), with the same forgetting and no negative costs. Beyond
+// the longest prompt that was observed it grows with the tokens at least: a few short ones look as if tokens were free.
 class ComputeCost {
  public:
   void observe(uint64_t tokens, uint64_t before, double seconds, uint64_t now_ns);
@@ -47,6 +48,7 @@ class ComputeCost {
   Terms products_{};
   Terms costs_{};
   uint64_t observed_ = 0;
+  uint64_t largest_ = 0;  // tokens of one observation
   uint64_t last_ns_ = 0;
 };
 

@@ -74,6 +74,17 @@ TEST(ComputeCost, OneObservationIsAFirstGuess) {
   EXPECT_NEAR(cost.seconds(1000, 0), 2.0, 1e-6) << "nonsense is no observation";
 }
 
+// After a restart an engine is seen to compute short tails only, which cost about the same whatever their length.
+TEST(ComputeCost, ShortPromptsSayNothingAboutLongOnes) {
+  ComputeCost cost;
+  for (uint64_t i = 1; i <= 10; ++i)
+    cost.observe(4 + i % 5, 1000, 0.02, i * kSecond);
+  EXPECT_NEAR(cost.seconds(8, 1000), 0.02, 0.004);
+  EXPECT_GT(cost.seconds(1024, 0), 1.0);
+  cost.observe(1024, 0, 0.3, 11 * kSecond);
+  EXPECT_NEAR(cost.seconds(1024, 0), 0.3, 0.06) << "and one long one says it all";
+}
+
 class LoadModelTest : public testing::Test {
  protected:
   // A tier of that bandwidth and an engine of that many tokens a second.

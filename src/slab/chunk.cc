@@ -27,7 +27,7 @@ Status Chunk::describe() {
 }
 
 uint64_t Chunk::description_bytes(uint64_t slots) {
-  return round_up(slots * sizeof(Slot), kPageBytes);
+  return round_up(slots * sizeof(Slot), kMemoryPageBytes);
 }
 
 void Chunk::attach(Mapping memory, const ChunkCut& cut, uint64_t cost, const Writers& writers) {

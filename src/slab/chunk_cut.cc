@@ -20,13 +20,13 @@ uint64_t idle(const ChunkCut& cut) {
 // Large enough that page faults come in big steps, small enough that a small budget has many, and
 // that a huge one stays below the number of chunks that can be named.
 uint64_t usual_chunk_bytes(uint64_t budget_bytes, bool shareable) {
-  const uint64_t unhurried = std::clamp(round_up(budget_bytes / 64, kPageBytes), kChunkBytesMin, kHuge);
+  const uint64_t unhurried = std::clamp(round_up(budget_bytes / 64, kMemoryPageBytes), kChunkBytesMin, kHuge);
   const uint64_t bytes = std::max(unhurried, budget_bytes / (shareable ? kSharedChunksMax : kChunksMax));
   return bytes < kHuge ? bytes : round_up(bytes, kHuge);
 }
 
 ChunkCut tight_cut(uint64_t stride, uint32_t slots) {
-  return {.memory_bytes = round_up(stride * slots, kPageBytes), .stride = stride, .slots = slots};
+  return {.memory_bytes = round_up(stride * slots, kMemoryPageBytes), .stride = stride, .slots = slots};
 }
 
 ChunkCut full_cut(uint64_t stride, uint64_t chunk_bytes) {

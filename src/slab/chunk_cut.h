@@ -13,7 +13,7 @@
 namespace rhizome {
 
 inline constexpr uint64_t kSlotAlignment = 64;
-inline constexpr uint64_t kPageBytes = 4096;
+inline constexpr uint64_t kMemoryPageBytes = 4096;
 inline constexpr uint32_t kChunkSlotsMax = 4096;
 
 struct ChunkCut {

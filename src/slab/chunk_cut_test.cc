@@ -46,9 +46,9 @@ TEST(ChunkCut, AtMostAnEighthLiesIdle) {
     ASSERT_GE(cut.slots, 1u);
     ASSERT_LE(cut.slots, kChunkSlotsMax);
     ASSERT_GE(cut.memory_bytes, stride * cut.slots);
-    ASSERT_EQ(cut.memory_bytes % kPageBytes, 0u);
+    ASSERT_EQ(cut.memory_bytes % kMemoryPageBytes, 0u);
     const uint64_t idle = cut.memory_bytes - stride * cut.slots;
-    ASSERT_TRUE(idle < kPageBytes || idle * 8 <= cut.memory_bytes) << stride << " in " << chunk_bytes;
+    ASSERT_TRUE(idle < kMemoryPageBytes || idle * 8 <= cut.memory_bytes) << stride << " in " << chunk_bytes;
     ASSERT_LE(cut.memory_bytes, std::max({chunk_bytes, 16 * kMiB, stride + 2 * kMiB}));
   }
 }

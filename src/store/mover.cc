@@ -543,6 +543,8 @@ void Mover::flush(uint64_t deadline_ns) {
     if (!any) changed_.wait_for(mutex_, 1000000);
   }
   is_flushing_.store(false, std::memory_order_relaxed);
+  const uint64_t now = clock_.monotonic_ns();
+  if (now < deadline_ns) tier_->settle(deadline_ns - now);
 }
 
 void Mover::publish_usage() {

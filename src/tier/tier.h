@@ -98,6 +98,8 @@ class Tier {
   virtual bool cancel(uint64_t tag) = 0;
   virtual TierUsage usage() const = 0;
 
+  // Makes what was written last the longest, and waits for it at most that long: before the process ends.
+  virtual void settle(uint64_t) {}
   // Whether a read that is done has been compared with a checksum of the tier's own; else the image's digest has to be.
   virtual bool verifies_reads() const { return false; }
   // Keys of images that the tier dropped by itself, to make room or because they did not verify; each once. A key may

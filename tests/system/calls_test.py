@@ -59,8 +59,11 @@ class Calls(program.Case):
         self.assert_refused(['serve', '-c', '512'], 'serve needs a model')
 
     def test_flags_of_other_versions(self):
-        for flag in ('--disk', '--redis', '--s3'):
+        for flag in ('--redis', '--s3'):
             self.assert_refused(['serve', '-m', program.MODEL, flag, 'x'], f'{flag}: this version has no')
+        self.assert_refused(['serve', '-m', program.MODEL, '--disk', 'x'], "--disk is 'x'; it must be a size")
+        self.assert_refused(['serve', '-m', program.MODEL, '--disk', '20'], 'a size needs a unit')
+        self.assert_refused(['serve', '-m', program.MODEL, '--disk', '1MiB'], 'at least 64MiB')
         self.assert_refused(['serve', '-m', program.MODEL, '--attach', '/run/node.sock'], 'attaching comes with')
         self.assert_refused(['run', '-c', '512', '--', 'true'], 'there is no flag -c')
         self.assert_refused(['run', '--memory', '1GiB'], 'run needs a program')

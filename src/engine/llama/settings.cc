@@ -28,6 +28,19 @@ std::string default_cache_directory() {
   return {};
 }
 
+// Leaves `bytes` as they are when the variable is not set; false when it is no size.
+bool size_variable(const char* name, uint64_t& bytes, std::string& problem) {
+  const std::string text = variable(name);
+  if (text.empty()) return true;
+  const auto parsed = parse_bytes_or_plain(text);
+  if (!parsed) {
+    problem = std::string(name) + "=" + text + " is not a size such as 4GiB";
+    return false;
+  }
+  bytes = *parsed;
+  return true;
+}
+
 }  // namespace
 
 Result<Settings> settings_from_environment(std::string& problem) {
@@ -41,13 +54,14 @@ Result<Settings> settings_from_environment(std::string& problem) {
   settings.cache_directory = variable("RHIZOME_CACHE_DIR");
   if (settings.cache_directory.empty()) settings.cache_directory = default_cache_directory();
   settings.memory_bytes = std::min(total_memory_bytes() / 4, kMemoryDefaultMax);
-  if (const std::string text = variable("RHIZOME_MEMORY"); !text.empty()) {
-    const auto bytes = parse_bytes_or_plain(text);
-    if (!bytes || *bytes == 0) {
-      problem = "RHIZOME_MEMORY=" + text + " is not a size such as 4GiB";
-      return fail(Code::kInvalidArgument, "RHIZOME_MEMORY is not a size");
-    }
-    settings.memory_bytes = *bytes;
+  if (!size_variable("RHIZOME_MEMORY", settings.memory_bytes, problem) ||
+      !size_variable("RHIZOME_DISK", settings.disk_bytes, problem) ||
+      !size_variable("RHIZOME_DISK_WRITES", settings.disk_bytes_per_day, problem)) {
+    return fail(Code::kInvalidArgument, "a variable is not a size");
+  }
+  if (settings.memory_bytes == 0) {
+    problem = "RHIZOME_MEMORY=" + variable("RHIZOME_MEMORY") + " is not a size such as 4GiB";
+    return fail(Code::kInvalidArgument, "RHIZOME_MEMORY is not a size");
   }
   if (const std::string text = variable("RHIZOME_BLOCK_TOKENS"); !text.empty()) {
     const std::string_view offered[] = {"16", "32", "64", "128", "256"};

@@ -101,6 +101,7 @@ class DiskTier final : public Tier {
     is_complete = !forgotten_overflowed();
     return collect_forgotten(out);
   }
+  void settle(uint64_t wait_ns) override { static_cast<void>(flush(wait_ns)); }
   bool verifies_reads() const override { return true; }
   // True once after there were more than could be listed: then only contains() tells.
   bool forgotten_overflowed();

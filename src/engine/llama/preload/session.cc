@@ -27,6 +27,23 @@ std::unique_ptr<Counters> open_counters(const Settings& settings) {
   return Counters::local();
 }
 
+// How long the end of the process waits for blocks that are not on disk yet.
+constexpr uint64_t kLastWritesNs = 2'000'000'000;
+
+EmbeddedOptions embedded_options(const Settings& settings) {
+  EmbeddedOptions options;
+  options.memory_bytes = settings.memory_bytes;
+  options.block_tokens = settings.block_tokens;
+  if (settings.disk_bytes > 0 && settings.cache_directory.empty()) {
+    log_error("no blocks are kept on disk: there is no directory for them (RHIZOME_CACHE_DIR)");
+    return options;
+  }
+  options.disk.directory = settings.cache_directory + "/blocks";
+  options.disk.bytes = settings.disk_bytes;
+  options.disk.write_bytes_per_day = settings.disk_bytes_per_day;
+  return options;
+}
+
 }  // namespace
 
 Session* Session::get() {
@@ -52,12 +69,17 @@ Session* Session::make() {
     return nullptr;
   }
   auto counters = open_counters(*settings);
-  auto client = make_embedded_client(EmbeddedOptions{settings->memory_bytes, settings->block_tokens}, *counters);
+  auto client = make_embedded_client(embedded_options(*settings), *counters);
   if (!client) {
     log_error("nothing is cached: {}", client.error().reason);
     return nullptr;
   }
   pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+  if (settings->disk_bytes > 0) {
+    std::atexit([] {
+      if (Session* const session = get()) session->client_->flush(kLastWritesNs);
+    });
+  }
   return new Session(api, std::move(*settings), std::move(counters), std::move(*client));
 }
 
