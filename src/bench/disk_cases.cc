@@ -20,8 +20,10 @@ namespace rhizome::bench {
 namespace {
 
 constexpr size_t kAtOnce = 8;
+constexpr size_t kWritesAtOnce = 32;
 constexpr uint64_t kAppendBytes = 4 * kMiB;
-constexpr size_t kPrefetchBytes = 768;  // the sweep is no slower than it need be
+constexpr uint64_t kSourceBytes = 64 * kMiB;  // what is written is in memory and not in a processor's own cache
+constexpr size_t kPrefetchBytes = 768;        // the sweep is no slower than it need be
 
 double elapsed_ns(const std::function<void()>& run) {
   const uint64_t before_ns = monotonic_now_ns();
@@ -155,11 +157,11 @@ Status run_disk_reads(DiskStage& stage) {
 }
 
 Status run_disk_writes(DiskStage& stage) {
-  const uint32_t count = stage.quick ? 48 : 256;  // of a round
-  const uint32_t rounds = stage.quick ? 5 : 11;
-  const uint64_t bytes = (stage.quick ? 128 : 1024) * kMiB;
+  const uint32_t count = stage.quick ? 48 : 768;  // of a round: three segments and three footers
+  const uint32_t rounds = stage.quick ? 5 : 7;
+  const uint64_t bytes = (stage.quick ? 128 : 4096) * kMiB;  // segments of 256 MiB
   stage.progress.begin("writes", rounds + 1);
-  Result<Mapping> memory = Mapping::anonymous(2 * kAppendBytes);
+  Result<Mapping> memory = Mapping::anonymous(kSourceBytes);
   if (!memory) return fail(memory.error());
   memory->prefer_huge_pages();
   Result<PlainFile> plain = PlainFile::create(stage.folder + "/plain", bytes, memory->bytes());
@@ -168,7 +170,10 @@ Status run_disk_writes(DiskStage& stage) {
   if (!tier) return fail(tier.error());
   DiskImages images(kMiB);
   // One image under many keys: what is measured is not how images are made. Many are taken at once, as in a demotion.
-  const std::vector<std::byte> image(images.image(0).begin(), images.image(0).end());
+  for (uint64_t copy = 0; copy < kSourceBytes; copy += kMiB) {
+    const std::span<const std::byte> image = images.image(0);
+    std::copy(image.begin(), image.end(), memory->bytes().begin() + static_cast<ptrdiff_t>(copy));
+  }
   uint32_t number = 0;
   Status failed;
   const auto run_tier = [&](uint32_t writes) {
@@ -178,10 +183,10 @@ Status run_disk_writes(DiskStage& stage) {
       requests.push_back({.tag = number,
                           .operation = TierOperation::kWrite,
                           .key = next_key(images.key(0), std::span(&token, 1)),
-                          .from = image});
+                          .from = memory->bytes().subspan(number * kMiB % kSourceBytes, kMiB)});
     }
     std::vector<TierCompletion> done;
-    if (const Status run = run_requests(**tier, requests, kAtOnce, done); !run) failed = run;
+    if (const Status run = run_requests(**tier, requests, kWritesAtOnce, done); !run) failed = run;
     if (const Status run = (*tier)->flush(); !run) failed = run;
     for (const TierCompletion& one : done)
       if (one.outcome != TierOutcome::kDone) stage.report.failure("a write that is not done");
@@ -194,7 +199,7 @@ Status run_disk_writes(DiskStage& stage) {
                         .action = RingAction::kWrite,
                         .file = 0,
                         .offset = at % bytes,
-                        .bytes = memory->bytes().subspan(at % (2 * kAppendBytes), kAppendBytes)});
+                        .bytes = memory->bytes().subspan(at % kSourceBytes, kAppendBytes)});
     }
     if (const Status run = plain->run(writes, 2); !run) failed = run;
     if (const Status run = plain->file().sync_data(); !run) failed = run;

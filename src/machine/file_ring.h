@@ -70,6 +70,8 @@ class FileRing {
   size_t collect(std::span<RingCompletion> out, uint64_t wait_ns);
   // Operations submitted and not collected.
   size_t under_way() const { return under_way_; }
+  // Some of what was submitted has not been handed to the device yet; collect() does that, where there is room.
+  bool has_waiting() const { return !reads_.empty() || !writes_.empty(); }
   // Ends a collect() that waits, or the next one.
   virtual void wake() = 0;
 

@@ -42,9 +42,10 @@ class SegmentLog {
 
   // What is due. Then the time until something is, UINT64_MAX: nothing.
   uint64_t work(uint64_t now_ns);
-  void flush_buffer();  // begins to
-  void close();         // begins to write all that is not, and to seal
-  // Nothing that was begun is under way, and no buffer holds anything.
+  void flush_buffer();      // begins to
+  void close();             // begins to write all that is not, and to seal
+  bool is_written() const;  // no buffer holds anything
+  // Nor is anything else under way that was begun.
   bool is_settled() const;
 
   Segment& segment(uint32_t place) { return segments_[place]; }
