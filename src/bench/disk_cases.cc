@@ -86,6 +86,13 @@ uint64_t recover_all(const DiskStage& stage, uint64_t bytes) {
   return count;
 }
 
+// The same image again and again.
+void fill_with_images(DiskImages& images, std::span<std::byte> memory) {
+  const std::span<const std::byte> image = images.image(0);
+  for (uint64_t at = 0; at + image.size() <= memory.size(); at += image.size())
+    std::copy(image.begin(), image.end(), memory.subspan(at).begin());
+}
+
 }  // namespace
 
 Status run_disk_reads(DiskStage& stage) {
@@ -170,10 +177,7 @@ Status run_disk_writes(DiskStage& stage) {
   if (!tier) return fail(tier.error());
   DiskImages images(kMiB);
   // One image under many keys: what is measured is not how images are made. Many are taken at once, as in a demotion.
-  for (uint64_t copy = 0; copy < kSourceBytes; copy += kMiB) {
-    const std::span<const std::byte> image = images.image(0);
-    std::copy(image.begin(), image.end(), memory->bytes().begin() + static_cast<ptrdiff_t>(copy));
-  }
+  fill_with_images(images, memory->bytes());
   uint32_t number = 0;
   Status failed;
   const auto run_tier = [&](uint32_t writes) {
