@@ -18,6 +18,7 @@ SegmentLog::SegmentLog(DiskDevice& device, SegmentPool pool)
       segment_bytes_(pool.segment_bytes),
       next_lsn_(pool.next_lsn),
       next_generation_(pool.next_generation),
+      open_(pool.open),
       reclaim_(*this) {}
 
 SegmentLog::~SegmentLog() = default;
@@ -64,7 +65,7 @@ AppendResult SegmentLog::append(const BlockKey& key, std::span<const std::byte> 
     DiskCounts::add(device_.counts.refused_by_budget);
     return AppendResult::kRefused;
   }
-  if (open_ && !fits(segments_[*open_], bytes, identity)) leave_open();
+  if (open_ && !fits(segments_[*open_], bytes, identity)) leave_open(false);
   if (!open_ && !open_spare()) return can_prepare() ? AppendResult::kBusy : AppendResult::kRefused;
   AppendBuffer* const buffer = buffer_for(bytes);
   if (buffer == nullptr) return AppendResult::kBusy;
@@ -96,12 +97,12 @@ bool SegmentLog::open_spare() {
   return true;
 }
 
-void SegmentLog::leave_open() {
+void SegmentLog::leave_open(bool can_go_on) {
   flush_buffer();
   Segment& segment = segments_[*open_];
   segment.state = SegmentState::kSealing;
   segment.sealed_lsn = next_lsn_ - 1;
-  seals_.push_back(std::make_unique<SegmentSeal>(*this, *open_));
+  seals_.push_back(std::make_unique<SegmentSeal>(*this, *open_, can_go_on));
   open_.reset();
 }
 
@@ -198,7 +199,7 @@ void SegmentLog::flush_buffer() {
 }
 
 void SegmentLog::close() {
-  if (open_ && segments_[*open_].data_end > kPageBytes) leave_open();
+  if (open_ && segments_[*open_].data_end > kPageBytes) leave_open(true);
   is_closing_ = true;
 }
 

@@ -61,7 +61,7 @@ class SegmentLog {
 
   bool fits(const Segment& segment, uint64_t bytes, const ImageIdentity* identity) const;
   bool open_spare();
-  void leave_open();
+  void leave_open(bool can_go_on);
   AppendBuffer* buffer_for(uint64_t bytes);
   void put(Segment& segment, AppendBuffer& buffer, const BlockKey& key, std::span<const std::byte> image,
            const ImageIdentity* identity);

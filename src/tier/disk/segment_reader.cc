@@ -97,6 +97,7 @@ Result<bool> SegmentReader::read_footer(File& file, SegmentContents& contents) {
   contents.is_footer_damaged = false;
   contents.entries = std::move(*entries);
   contents.data_end = trailer->data_end;
+  contents.can_go_on = trailer->can_go_on;
   return true;
 }
 
