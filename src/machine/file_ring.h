@@ -27,7 +27,7 @@ enum class RingKind : uint8_t { kAuto, kRegistered, kPlain, kPool, kSynchronous 
 // "registered", "plain", "pool", "synchronous".
 std::string_view ring_kind_name(RingKind kind);
 
-inline constexpr size_t kReadPieceBytes = 1 << 20;
+inline constexpr size_t kReadPieceBytes = (1 << 20) + (64 << 10);
 
 enum class RingAction : uint8_t { kRead, kWrite, kSync };
 
@@ -65,6 +65,8 @@ class FileRing {
 
   RingKind kind() const { return kind_; }
   void submit(const RingOperation& operation);
+  // Hands what was submitted to the device, as far as there is room; collect() does so, too.
+  void start();
   // What is done, up to out.size(). Waits at most `wait_ns` for something to happen: also a part of an operation, or a
   // call of wake(), so it may give nothing early.
   size_t collect(std::span<RingCompletion> out, uint64_t wait_ns);
@@ -93,6 +95,8 @@ class FileRing {
 
   // False: no room now.
   virtual bool start(const Piece& piece) = 0;
+  // After some were started.
+  virtual void push() {}
   // What has ended. Waits at most `wait_ns` when nothing has, and not at all after wake().
   virtual void reap(std::vector<PieceEnd>& ended, uint64_t wait_ns) = 0;
   File& file(uint32_t index) const { return *files_[index]; }

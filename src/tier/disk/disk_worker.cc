@@ -10,7 +10,8 @@
 namespace rhizome {
 namespace {
 
-constexpr size_t kCollectedTogether = 64;
+// Few: what has ended is verified before something new is begun, and the device shall not wait for that.
+constexpr size_t kCollectedTogether = 1;
 constexpr uint64_t kIdleWaitNs = 60'000'000'000;
 // A clock that a test moves does not wake anybody: so often it is looked at while something waits for it.
 constexpr uint64_t kTimerWaitNs = 50'000'000;
@@ -26,6 +27,9 @@ class DiskTier::Worker::Read final : public RingTask {
   void finish(bool is_ok, const Error& error) override {
     const std::unique_ptr<Read> self(this);
     worker_.read_bytes_under_way_ -= memory_.size();
+    // The device goes on while this one is verified.
+    worker_.begin_reads();
+    worker_.device_.ring->start();
     Segment& segment = worker_.log_->segment(place_.segment);
     --segment.readers;
     DiskCounts::add(worker_.device_.counts.read_bytes, memory_.size());
@@ -158,13 +162,17 @@ void DiskTier::Worker::collect(uint64_t wait_ns) {
     RingTask::of(one.tag).finish(one.is_ok, one.error);
 }
 
-// Reads first, and then one write, so that neither waits for ever.
-void DiskTier::Worker::begin_requests() {
-  while (read_bytes_under_way_ < device_.options.read_bytes_in_flight_max) {
+void DiskTier::Worker::begin_reads() {
+  while (!is_draining_ && read_bytes_under_way_ < device_.options.read_bytes_in_flight_max) {
     const std::optional<TierRequest> request = queue_.begin_other();
     if (!request) break;
     begin(*request);
   }
+}
+
+// Reads first, and then one write, so that neither waits for ever.
+void DiskTier::Worker::begin_requests() {
+  begin_reads();
   if (is_flushing()) return;
   while (try_write()) {
     // The device shall not wait until everything is copied.
@@ -284,6 +292,7 @@ void DiskTier::Worker::end_flush(const Status& status) {
 
 // Nothing is begun any more; what was begun ends, and everything that is not written yet is.
 void DiskTier::Worker::drain() {
+  is_draining_ = true;
   while (device_.ring->under_way() > 0)
     collect(kTimerWaitNs);
   log_->close();

@@ -43,6 +43,7 @@ class DiskTier::Worker {
 
   void run(const std::stop_token& stop);
   void begin_requests();
+  void begin_reads();
   void begin(const TierRequest& request);
   void begin_read(const TierRequest& request, const RecordPlace& place);
   void end(const TierRequest& request, TierOutcome outcome, uint64_t bytes = 0, uint64_t offset = 0, Error error = {});
@@ -63,6 +64,7 @@ class DiskTier::Worker {
   uint64_t recovered_images_ = 0;
   uint64_t recovery_ns_ = 0;
   uint64_t read_bytes_under_way_ = 0;
+  bool is_draining_ = false;
   std::optional<TierRequest> waiting_write_;  // begun, and there was no room for it
   std::unique_ptr<Sync> sync_;
   FlushStep flush_step_ = FlushStep::kNone;
