@@ -270,10 +270,10 @@ void DiskTier::Worker::follow_flush() {
     log_->flush_buffer();
     if (!log_->is_written()) return;
     flush_step_ = FlushStep::kSeals;
-    const std::optional<uint32_t> open = log_->open_segment();
-    if (open && device_.health.mode() == DiskMode::kGood) {
+    const uint32_t open = log_->open_segment();
+    if (open != kNoSegment && device_.health.mode() == DiskMode::kGood) {
       flush_step_ = FlushStep::kSync;
-      device_.ring->submit({.tag = sync_->tag(), .action = RingAction::kSync, .file = *open, .offset = 0, .bytes = {}});
+      device_.ring->submit({.tag = sync_->tag(), .action = RingAction::kSync, .file = open, .offset = 0, .bytes = {}});
     }
   }
   if (flush_step_ != FlushStep::kSeals || !log_->is_settled()) return;

@@ -1,6 +1,7 @@
 #include "tier/disk/segment_log.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "block/checksum.h"
 #include "contract/check.h"
@@ -65,11 +66,11 @@ AppendResult SegmentLog::append(const BlockKey& key, std::span<const std::byte> 
     DiskCounts::add(device_.counts.refused_by_budget);
     return AppendResult::kRefused;
   }
-  if (open_ && !fits(segments_[*open_], bytes, identity)) leave_open(false);
-  if (!open_ && !open_spare()) return can_prepare() ? AppendResult::kBusy : AppendResult::kRefused;
+  if (open_ != kNoSegment && !fits(segments_[open_], bytes, identity)) leave_open(false);
+  if (open_ == kNoSegment && !open_spare()) return can_prepare() ? AppendResult::kBusy : AppendResult::kRefused;
   AppendBuffer* const buffer = buffer_for(bytes);
   if (buffer == nullptr) return AppendResult::kBusy;
-  put(segments_[*open_], *buffer, key, image, identity);
+  put(segments_[open_], *buffer, key, image, identity);
   return AppendResult::kDone;
 }
 
@@ -77,19 +78,18 @@ bool SegmentLog::append_again(const BlockKey& key, std::span<const std::byte> im
   const std::optional<ImageIdentity> found = identity_of_image(image, image.size(), key);
   const ImageIdentity* const identity = found ? &*found : nullptr;
   const uint64_t bytes = record_bytes(image.size());
-  if (!open_ || !fits(segments_[*open_], bytes, identity) || is_closing_) return false;
+  if (open_ == kNoSegment || !fits(segments_[open_], bytes, identity) || is_closing_) return false;
   if (!device_.budget.allows(bytes, device_.clock.monotonic_ns())) return false;
   AppendBuffer* const buffer = buffer_for(bytes);
   if (buffer == nullptr) return false;
-  put(segments_[*open_], *buffer, key, image, identity);
+  put(segments_[open_], *buffer, key, image, identity);
   return true;
 }
 
 bool SegmentLog::open_spare() {
-  if (!spare_) return false;
-  open_ = spare_;
-  spare_.reset();
-  Segment& segment = segments_[*open_];
+  if (spare_ == kNoSegment) return false;
+  open_ = std::exchange(spare_, kNoSegment);
+  Segment& segment = segments_[open_];
   segment.state = SegmentState::kOpen;
   segment.data_end = kPageBytes;
   segment.entries = {};
@@ -99,11 +99,11 @@ bool SegmentLog::open_spare() {
 
 void SegmentLog::leave_open(bool can_go_on) {
   flush_buffer();
-  Segment& segment = segments_[*open_];
+  Segment& segment = segments_[open_];
   segment.state = SegmentState::kSealing;
   segment.sealed_lsn = next_lsn_ - 1;
-  seals_.push_back(std::make_unique<SegmentSeal>(*this, *open_, can_go_on));
-  open_.reset();
+  seals_.push_back(std::make_unique<SegmentSeal>(*this, open_, can_go_on));
+  open_ = kNoSegment;
 }
 
 // Whether a spare will be there some time.
@@ -116,11 +116,11 @@ bool SegmentLog::can_prepare() const {
 AppendBuffer* SegmentLog::buffer_for(uint64_t bytes) {
   if (filling_ != nullptr && filling_->room() >= bytes) return filling_;
   flush_buffer();
-  const uint64_t base = segments_[*open_].data_end;
+  const uint64_t base = segments_[open_].data_end;
   for (const auto& buffer : buffers_) {
     if (buffer->state() != AppendBuffer::State::kFree || buffer->memory().size() < bytes) continue;
     filling_ = buffer.get();
-    filling_->open(*open_, base, device_.clock.monotonic_ns());
+    filling_->open(open_, base, device_.clock.monotonic_ns());
     return filling_;
   }
   if (bytes <= buffers_.front()->memory().size()) return nullptr;
@@ -129,7 +129,7 @@ AppendBuffer* SegmentLog::buffer_for(uint64_t bytes) {
   Result<Mapping> memory = Mapping::anonymous(bytes);
   if (!memory) return nullptr;
   filling_ = buffers_.emplace_back(std::make_unique<AppendBuffer>(*this, std::move(*memory), false)).get();
-  filling_->open(*open_, base, device_.clock.monotonic_ns());
+  filling_->open(open_, base, device_.clock.monotonic_ns());
   return filling_;
 }
 
@@ -199,7 +199,7 @@ void SegmentLog::flush_buffer() {
 }
 
 void SegmentLog::close() {
-  if (open_ && segments_[*open_].data_end > kPageBytes) leave_open(true);
+  if (open_ != kNoSegment && segments_[open_].data_end > kPageBytes) leave_open(true);
   is_closing_ = true;
 }
 

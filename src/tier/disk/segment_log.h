@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -52,7 +51,8 @@ class SegmentLog {
   size_t segments_count() const { return segments_.size(); }
   uint64_t segment_bytes() const { return segment_bytes_; }
   uint64_t image_bytes_max() const;
-  std::optional<uint32_t> open_segment() const { return open_; }
+  // kNoSegment: none is.
+  uint32_t open_segment() const { return open_; }
 
  private:
   friend class AppendBuffer;
@@ -72,8 +72,8 @@ class SegmentLog {
   const uint64_t segment_bytes_;
   uint64_t next_lsn_;
   uint64_t next_generation_;
-  std::optional<uint32_t> open_;
-  std::optional<uint32_t> spare_;
+  uint32_t open_ = kNoSegment;
+  uint32_t spare_ = kNoSegment;
   bool is_closing_ = false;
   std::vector<std::unique_ptr<AppendBuffer>> buffers_;
   AppendBuffer* filling_ = nullptr;
