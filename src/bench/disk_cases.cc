@@ -20,8 +20,10 @@ namespace rhizome::bench {
 namespace {
 
 constexpr size_t kAtOnce = 8;
+constexpr size_t kAskedAtOnce = 32;  // of the tier, which bounds by itself what the device works on
 constexpr uint64_t kAppendBytes = 4 * kMiB;
-constexpr size_t kPrefetchBytes = 768;  // the sweep is no slower than it need be
+constexpr uint64_t kSourceBytes = 64 * kMiB;  // what is written is in memory and not in a processor's own cache
+constexpr size_t kPrefetchBytes = 768;        // the sweep is no slower than it need be
 
 double elapsed_ns(const std::function<void()>& run) {
   const uint64_t before_ns = monotonic_now_ns();
@@ -84,6 +86,58 @@ uint64_t recover_all(const DiskStage& stage, uint64_t bytes) {
   return count;
 }
 
+// Where images are in the files of a tier.
+struct RecordReads {
+  std::vector<std::string> paths;
+  std::vector<RingOperation> reads;  // by the image's number
+};
+
+Result<RecordReads> find_records(const std::string& directory, DiskImages& images, uint32_t count) {
+  Result<SegmentReader> reader = SegmentReader::create();
+  if (!reader) return fail(reader.error());
+  std::unordered_map<std::string, uint32_t> numbers;
+  for (uint32_t number = 0; number < count; ++number)
+    numbers.emplace(images.key(number).name(), number);
+  RecordReads records;
+  records.reads.resize(count);
+  size_t found = 0;
+  for (uint32_t segment = 0;; ++segment) {
+    const std::string path = directory + "/" + segment_name(segment);
+    Result<std::unique_ptr<File>> file = real_file_system().open(path, OpenMode::kReadDirect);
+    if (!file) break;
+    const Result<SegmentContents> contents = reader->read(**file, segment);
+    if (!contents) return fail(contents.error());
+    for (const SegmentEntry& entry : contents->entries.entries()) {
+      const uint32_t number = numbers.at(entry.key.name());
+      records.reads[number] = {
+          .tag = number, .action = RingAction::kRead, .file = segment, .offset = entry.page * kPageBytes};
+      ++found;
+    }
+    records.paths.push_back(path);
+  }
+  if (found != count) return fail(Code::kDataLoss, "not all images are in the files");
+  return records;
+}
+
+// Some of them, one after another: what is read is what was written.
+Status compare_images(DiskStage& stage, DiskTier& tier, DiskImages& images, uint32_t count, std::span<std::byte> into) {
+  for (uint32_t number = 0; number < count; number += 7) {
+    const TierRequest request{.tag = 1, .operation = TierOperation::kRead, .key = images.key(number), .into = into};
+    std::vector<TierCompletion> done;
+    if (const Status run = run_requests(tier, std::span(&request, 1), 1, done); !run) return run;
+    if (!images.is_right(number, into.subspan(done[0].offset, done[0].bytes)))
+      stage.report.failure("an image came back changed");
+  }
+  return {};
+}
+
+// The same image again and again.
+void fill_with_images(DiskImages& images, std::span<std::byte> memory) {
+  const std::span<const std::byte> image = images.image(0);
+  for (uint64_t at = 0; at + image.size() <= memory.size(); at += image.size())
+    std::copy(image.begin(), image.end(), memory.subspan(at).begin());
+}
+
 }  // namespace
 
 Status run_disk_reads(DiskStage& stage) {
@@ -91,16 +145,22 @@ Status run_disk_reads(DiskStage& stage) {
   const uint32_t rounds = stage.quick ? 5 : 15;
   stage.progress.begin("reads", rounds);
   const uint64_t room = record_bytes(kMiB);
-  Result<Mapping> memory = Mapping::anonymous(kAtOnce * room);
+  // Each image goes where no other does, as into the slots of a cache: not again and again into the same caches' lines.
+  Result<Mapping> memory = Mapping::anonymous(count * room);
   if (!memory) return fail(memory.error());
   memory->prefer_huge_pages();
-  Result<PlainFile> plain = PlainFile::create(stage.folder + "/plain", count * kMiB, memory->bytes());
-  if (!plain) return fail(plain.error());
+  std::fill(memory->bytes().begin(), memory->bytes().end(), std::byte{1});  // it is there before it is measured
   Result<std::unique_ptr<DiskTier>> tier = open_tier(stage, (count + 64) * kMiB * 5 / 4, memory->bytes());
   if (!tier) return fail(tier.error());
   DiskImages images(kMiB);
   if (const Status done = write_images(**tier, images, 0, count); !done) return done;
   if (const Status done = (*tier)->flush(); !done) return done;
+  // The tier's own files, and in them the very same reads: where a file lies on a device makes a difference, too.
+  Result<RecordReads> records = find_records(stage.folder + "/tier", images, count);
+  if (!records) return fail(records.error());
+  Result<PlainFile> plain = PlainFile::open(records->paths, memory->bytes());
+  if (!plain) return fail(plain.error());
+  ReadPlaces places(memory->bytes(), room);
   std::vector<double> plain_ns;
   std::vector<double> tier_ns;
   std::vector<double> ratios;
@@ -109,19 +169,18 @@ Status run_disk_reads(DiskStage& stage) {
     const std::vector<uint32_t> order = shuffled(count, round);
     std::vector<RingOperation> reads;
     std::vector<TierRequest> requests;
-    for (uint32_t i = 0; i < count; ++i) {
-      const std::span<std::byte> into = memory->bytes().subspan(i % kAtOnce * room, room);
-      reads.push_back(
-          {.tag = i, .action = RingAction::kRead, .file = 0, .offset = order[i] * kMiB, .bytes = into.first(kMiB)});
-      requests.push_back(
-          {.tag = order[i], .operation = TierOperation::kRead, .key = images.key(order[i]), .into = into});
+    for (const uint32_t number : order) {
+      // Which memory it is read into is known when it is begun.
+      reads.push_back(records->reads[number]);
+      reads.back().bytes = memory->bytes().first(room);
+      requests.push_back({.tag = number, .operation = TierOperation::kRead, .key = images.key(number)});
     }
     std::vector<TierCompletion> done;
     const auto run_plain = [&] {
-      if (const Status run = plain->run(reads, kAtOnce); !run) failed = run;
+      if (const Status run = plain->run(reads, kAtOnce, &places); !run) failed = run;
     };
     const auto run_tier = [&] {
-      if (const Status run = run_requests(**tier, requests, kAtOnce, done); !run) failed = run;
+      if (const Status run = run_requests(**tier, requests, kAskedAtOnce, done, &places); !run) failed = run;
     };
     // Who goes first changes.
     double of_plain = round % 2 == 0 ? elapsed_ns(run_plain) : 0;
@@ -135,16 +194,8 @@ Status run_disk_reads(DiskStage& stage) {
     ratios.push_back(of_plain / of_tier);
     stage.progress.step();
   }
-  // Once more, one after another: what was read is what was written.
-  for (uint32_t number = 0; number < count; number += 7) {
-    const std::span<std::byte> into = memory->bytes().first(room);
-    const TierRequest request{.tag = 1, .operation = TierOperation::kRead, .key = images.key(number), .into = into};
-    std::vector<TierCompletion> done;
-    if (const Status run = run_requests(**tier, std::span(&request, 1), 1, done); !run) return run;
-    if (!images.is_right(number, into.subspan(done[0].offset, done[0].bytes)))
-      stage.report.failure("an image came back changed");
-  }
-  tell_how(stage, "reads of 1 MiB, 8 at once", "plain file", "disk tier", plain->is_direct(),
+  if (const Status same = compare_images(stage, **tier, images, count, memory->bytes().first(room)); !same) return same;
+  tell_how(stage, "reads of 1 MiB, 8 at once", "plain reads", "disk tier", plain->is_direct(),
            ring_kind_name((*tier)->ring_kind()));
   stage.report.row("random order, verified", mb_per_s(count * kMiB, median(plain_ns)),
                    mb_per_s(count * kMiB, median(tier_ns)));
@@ -155,11 +206,11 @@ Status run_disk_reads(DiskStage& stage) {
 }
 
 Status run_disk_writes(DiskStage& stage) {
-  const uint32_t count = stage.quick ? 48 : 256;  // of a round
-  const uint32_t rounds = stage.quick ? 5 : 11;
-  const uint64_t bytes = (stage.quick ? 128 : 1024) * kMiB;
+  const uint32_t count = stage.quick ? 48 : 768;  // of a round: three segments and three footers
+  const uint32_t rounds = stage.quick ? 5 : 7;
+  const uint64_t bytes = (stage.quick ? 128 : 4096) * kMiB;  // segments of 256 MiB
   stage.progress.begin("writes", rounds + 1);
-  Result<Mapping> memory = Mapping::anonymous(2 * kAppendBytes);
+  Result<Mapping> memory = Mapping::anonymous(kSourceBytes);
   if (!memory) return fail(memory.error());
   memory->prefer_huge_pages();
   Result<PlainFile> plain = PlainFile::create(stage.folder + "/plain", bytes, memory->bytes());
@@ -168,7 +219,7 @@ Status run_disk_writes(DiskStage& stage) {
   if (!tier) return fail(tier.error());
   DiskImages images(kMiB);
   // One image under many keys: what is measured is not how images are made. Many are taken at once, as in a demotion.
-  const std::vector<std::byte> image(images.image(0).begin(), images.image(0).end());
+  fill_with_images(images, memory->bytes());
   uint32_t number = 0;
   Status failed;
   const auto run_tier = [&](uint32_t writes) {
@@ -178,10 +229,10 @@ Status run_disk_writes(DiskStage& stage) {
       requests.push_back({.tag = number,
                           .operation = TierOperation::kWrite,
                           .key = next_key(images.key(0), std::span(&token, 1)),
-                          .from = image});
+                          .from = memory->bytes().subspan(number * kMiB % kSourceBytes, kMiB)});
     }
     std::vector<TierCompletion> done;
-    if (const Status run = run_requests(**tier, requests, kAtOnce, done); !run) failed = run;
+    if (const Status run = run_requests(**tier, requests, kAskedAtOnce, done); !run) failed = run;
     if (const Status run = (*tier)->flush(); !run) failed = run;
     for (const TierCompletion& one : done)
       if (one.outcome != TierOutcome::kDone) stage.report.failure("a write that is not done");
@@ -194,7 +245,7 @@ Status run_disk_writes(DiskStage& stage) {
                         .action = RingAction::kWrite,
                         .file = 0,
                         .offset = at % bytes,
-                        .bytes = memory->bytes().subspan(at % (2 * kAppendBytes), kAppendBytes)});
+                        .bytes = memory->bytes().subspan(at % kSourceBytes, kAppendBytes)});
     }
     if (const Status run = plain->run(writes, 2); !run) failed = run;
     if (const Status run = plain->file().sync_data(); !run) failed = run;

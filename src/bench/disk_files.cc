@@ -63,14 +63,50 @@ bool DiskImages::is_right(uint32_t number, std::span<const std::byte> bytes) {
   return std::equal(expected.begin(), expected.end(), bytes.begin(), bytes.end());
 }
 
+ReadPlaces::ReadPlaces(std::span<std::byte> memory, size_t place_bytes) {
+  for (size_t at = 0; at + place_bytes <= memory.size(); at += place_bytes)
+    free_.push_back(memory.subspan(at, place_bytes));
+}
+
+std::span<std::byte> ReadPlaces::take(uint64_t tag) {
+  RHIZOME_CHECK(!free_.empty());
+  // The one that was given back longest ago.
+  const std::span<std::byte> place = free_.front();
+  free_.pop_front();
+  RHIZOME_CHECK(taken_.emplace(tag, place).second);
+  return place;
+}
+
+void ReadPlaces::give_back(uint64_t tag) {
+  const auto found = taken_.find(tag);
+  RHIZOME_CHECK(found != taken_.end());
+  free_.push_back(found->second);
+  taken_.erase(found);
+}
+
+Result<PlainFile> PlainFile::open(const std::vector<std::string>& paths, std::span<std::byte> memory) {
+  PlainFile plain;
+  RingOptions options{.kind = RingKind::kAuto, .files = {}, .memory = {memory}, .bytes_in_flight_max = 16 * kMiB};
+  for (const std::string& path : paths) {
+    Result<std::unique_ptr<File>> file = real_file_system().open(path, OpenMode::kReadDirect);
+    if (!file) return fail(file.error());
+    options.files.push_back(file->get());
+    plain.files_.push_back(std::move(*file));
+  }
+  Result<std::unique_ptr<FileRing>> ring = FileRing::create(options);
+  if (!ring) return fail(ring.error());
+  plain.ring_ = std::move(*ring);
+  return plain;
+}
+
 Result<PlainFile> PlainFile::create(const std::string& path, uint64_t bytes, std::span<std::byte> memory) {
   PlainFile plain;
   Result<std::unique_ptr<File>> file = real_file_system().open(path, OpenMode::kCreateDirect);
   if (!file) return fail(file.error());
-  plain.file_ = std::move(*file);
-  if (const Status done = plain.file_->allocate(bytes); !done) return fail(done.error());
+  plain.files_.push_back(std::move(*file));
+  if (const Status done = plain.file().allocate(bytes); !done) return fail(done.error());
   Result<std::unique_ptr<FileRing>> ring =
-      FileRing::create({.kind = RingKind::kAuto, .files = {plain.file_.get()}, .memory = {memory}});
+      FileRing::create({.kind = RingKind::kAuto, .files = {&plain.file()}, .memory = {memory}});
   if (!ring) return fail(ring.error());
   plain.ring_ = std::move(*ring);
   const uint64_t step = std::min<uint64_t>(4 * kMiB, memory.size());
@@ -82,39 +118,52 @@ Result<PlainFile> PlainFile::create(const std::string& path, uint64_t bytes, std
                       .offset = at,
                       .bytes = memory.first(std::min(step, bytes - at))});
   if (const Status done = plain.run(writes, 2); !done) return fail(done.error());
-  if (const Status done = plain.file_->sync_data(); !done) return fail(done.error());
+  if (const Status done = plain.file().sync_data(); !done) return fail(done.error());
   return plain;
 }
 
-Status PlainFile::run(std::span<const RingOperation> operations, size_t at_once) {
+Status PlainFile::run(std::span<const RingOperation> operations, size_t at_once, ReadPlaces* places) {
   std::array<RingCompletion, kCollected> ended;
   size_t under_way = 0;
   while (!operations.empty() || under_way > 0) {
     while (!operations.empty() && under_way < at_once) {
-      ring_->submit(operations.front());
+      RingOperation operation = operations.front();
+      if (places != nullptr) operation.bytes = places->take(operation.tag).first(operation.bytes.size());
+      ring_->submit(operation);
       operations = operations.subspan(1);
       ++under_way;
     }
     const size_t count = ring_->collect(ended, kWaitNs);
-    for (const RingCompletion& one : std::span(ended).first(count))
+    for (const RingCompletion& one : std::span(ended).first(count)) {
       if (!one.is_ok) return fail(one.error);
+      if (places != nullptr) places->give_back(one.tag);
+    }
     under_way -= count;
   }
   return {};
 }
 
 Status run_requests(DiskTier& tier, std::span<const TierRequest> requests, size_t at_once,
-                    std::vector<TierCompletion>& done) {
+                    std::vector<TierCompletion>& done, ReadPlaces* places) {
   std::array<TierCompletion, kCollected> ended;
+  std::vector<TierRequest> next;
   size_t under_way = 0;
   while (!requests.empty() || under_way > 0) {
-    const size_t wanted = std::min(requests.size(), at_once - under_way);
-    const size_t taken = tier.submit(requests.first(wanted));
+    const std::span<const TierRequest> wanted = requests.first(std::min(requests.size(), at_once - under_way));
+    next.assign(wanted.begin(), wanted.end());
+    for (TierRequest& request : next)
+      if (places != nullptr) request.into = places->take(request.tag);
+    const size_t taken = tier.submit(next);
+    for (const TierRequest& request : std::span(next).subspan(taken))
+      if (places != nullptr) places->give_back(request.tag);
     requests = requests.subspan(taken);
     under_way += taken;
     const size_t count = tier.collect(ended, kWaitNs);
     if (count == 0) return fail(Code::kDeadlineExceeded, "the disk tier does not answer");
-    done.insert(done.end(), ended.begin(), ended.begin() + static_cast<ptrdiff_t>(count));
+    for (const TierCompletion& one : std::span(ended).first(count)) {
+      done.push_back(one);
+      if (places != nullptr) places->give_back(one.tag);
+    }
     under_way -= count;
   }
   return {};

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "block/block_key.h"
@@ -41,23 +43,41 @@ class DiskImages {
   std::vector<BlockKey> keys_;
 };
 
+// Places to read into, each for one read at a time.
+class ReadPlaces {
+ public:
+  ReadPlaces(std::span<std::byte> memory, size_t place_bytes);
+
+  size_t count() const { return free_.size() + taken_.size(); }
+  // For the read `tag`, until it is given back.
+  std::span<std::byte> take(uint64_t tag);
+  void give_back(uint64_t tag);
+
+ private:
+  std::deque<std::span<std::byte>> free_;
+  std::unordered_map<uint64_t, std::span<std::byte>> taken_;
+};
+
 // A preallocated file that was written once, so that no write of it is the first one, with a ring over it.
 class PlainFile {
  public:
   static Result<PlainFile> create(const std::string& path, uint64_t bytes, std::span<std::byte> memory);
+  // Files that are there already, for reading. Of an operation, `file` is which of them.
+  static Result<PlainFile> open(const std::vector<std::string>& paths, std::span<std::byte> memory);
 
-  File& file() { return *file_; }
-  bool is_direct() const { return file_->is_direct(); }
-  // All of them, at most `at_once` under way.
-  Status run(std::span<const RingOperation> operations, size_t at_once);
+  File& file(size_t number = 0) { return *files_[number]; }
+  bool is_direct() const { return files_.front()->is_direct(); }
+  // All of them, at most `at_once` under way. With `places`, each reads as many bytes as it has into one of those.
+  Status run(std::span<const RingOperation> operations, size_t at_once, ReadPlaces* places = nullptr);
 
  private:
-  std::unique_ptr<File> file_;
+  std::vector<std::unique_ptr<File>> files_;
   std::unique_ptr<FileRing> ring_;
 };
 
-// Requests to a tier, all of them, at most `at_once` under way. Completions go to `done`.
+// Requests to a tier, all of them, at most `at_once` under way. Completions go to `done`. With `places`, all are reads,
+// each into one of those.
 Status run_requests(DiskTier& tier, std::span<const TierRequest> requests, size_t at_once,
-                    std::vector<TierCompletion>& done);
+                    std::vector<TierCompletion>& done, ReadPlaces* places = nullptr);
 
 }  // namespace rhizome::bench

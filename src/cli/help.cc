@@ -65,7 +65,9 @@ std::string program_help() {
 
 std::string command_help(const CommandText& command) {
   std::string text = "Usage: rhizome " + std::string(command.usage) + "\n\n";
-  text += wrapped(command.description, kWidth, 0) + "\n\nCache flags:\n";
+  text += wrapped(command.description, kWidth, 0) + "\n";
+  if (!command.takes_cache_flags) return text + examples(command);
+  text += "\nCache flags:\n";
   text += flag_line("-h, --help", "Print this.");
   for (const Flag& flag : cache_flags()) {
     std::string name = "--" + std::string(flag.name);

@@ -10,6 +10,7 @@
 #include "cli/command_text.h"
 #include "cli/complaint.h"
 #include "cli/help.h"
+#include "cli/inspect.h"
 #include "cli/parse.h"
 #include "cli/reference.h"
 #include "cli/serve.h"
@@ -68,6 +69,7 @@ int dispatch(const std::vector<std::string>& words) {
   if (first == "run") return run_main(arguments);
   if (first == "bench") return bench(arguments);
   if (first == "replay") return replay(arguments);
+  if (first == "inspect") return inspect_main(arguments);
   if (first == "reference") return reference(arguments);
   std::string known;
   for (const CommandText& command : commands())

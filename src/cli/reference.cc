@@ -139,7 +139,7 @@ std::string bash_completion() {
          "    mapfile -t COMPREPLY < <(compgen -W '" +
          names +
          " --help --version' -- \"$word\")\n"
-         "  elif [[ $word == --* && ${COMP_WORDS[1]} != bench && ${COMP_WORDS[1]} != replay ]]; then\n"
+         "  elif [[ $word == --* && ${COMP_WORDS[1]} == @(serve|run) ]]; then\n"
          "    mapfile -t COMPREPLY < <(compgen -W '" +
          flags +
          "' -- \"$word\")\n"

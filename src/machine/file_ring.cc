@@ -75,6 +75,12 @@ void FileRing::start_waiting() {
   }
 }
 
+void FileRing::start() {
+  if (!has_waiting()) return;
+  start_waiting();
+  push();
+}
+
 void FileRing::take(const PieceEnd& end) {
   const Piece& piece = end.piece;
   Operation& operation = operations_[piece.operation];

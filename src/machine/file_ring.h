@@ -27,7 +27,7 @@ enum class RingKind : uint8_t { kAuto, kRegistered, kPlain, kPool, kSynchronous 
 // "registered", "plain", "pool", "synchronous".
 std::string_view ring_kind_name(RingKind kind);
 
-inline constexpr size_t kReadPieceBytes = 1 << 20;
+inline constexpr size_t kReadPieceBytes = (1 << 20) + (64 << 10);
 
 enum class RingAction : uint8_t { kRead, kWrite, kSync };
 
@@ -65,11 +65,15 @@ class FileRing {
 
   RingKind kind() const { return kind_; }
   void submit(const RingOperation& operation);
+  // Hands what was submitted to the device, as far as there is room; collect() does so, too.
+  void start();
   // What is done, up to out.size(). Waits at most `wait_ns` for something to happen: also a part of an operation, or a
   // call of wake(), so it may give nothing early.
   size_t collect(std::span<RingCompletion> out, uint64_t wait_ns);
   // Operations submitted and not collected.
   size_t under_way() const { return under_way_; }
+  // Some of what was submitted has not been handed to the device yet; collect() does that, where there is room.
+  bool has_waiting() const { return !reads_.empty() || !writes_.empty(); }
   // Ends a collect() that waits, or the next one.
   virtual void wake() = 0;
 
@@ -91,6 +95,8 @@ class FileRing {
 
   // False: no room now.
   virtual bool start(const Piece& piece) = 0;
+  // After some were started.
+  virtual void push() {}
   // What has ended. Waits at most `wait_ns` when nothing has, and not at all after wake().
   virtual void reap(std::vector<PieceEnd>& ended, uint64_t wait_ns) = 0;
   File& file(uint32_t index) const { return *files_[index]; }

@@ -50,7 +50,7 @@ class Pipe {
   void put(void* pointer) const {
     ssize_t put = -1;
     do {
-      put = ::write(ends_[1], &pointer, sizeof pointer);
+      put = ::write(ends_[1], static_cast<const void*>(&pointer), sizeof pointer);
     } while (put < 0 && errno == EINTR);
     RHIZOME_CHECK(put == sizeof pointer);
   }
@@ -58,7 +58,7 @@ class Pipe {
     void* pointer = nullptr;
     ssize_t got = -1;
     do {
-      got = ::read(ends_[0], &pointer, sizeof pointer);
+      got = ::read(ends_[0], static_cast<void*>(&pointer), sizeof pointer);
     } while (got < 0 && errno == EINTR);
     RHIZOME_CHECK(got == sizeof pointer);
     return pointer;

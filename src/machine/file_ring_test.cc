@@ -74,13 +74,18 @@ TEST_P(FileRingTest, WhatIsWrittenIsRead) {
   EXPECT_TRUE(drain().at(0).is_ok);
   const std::span<std::byte> into = memory_.bytes().subspan(kFileBytes);
   ring_->submit({.tag = 2, .action = RingAction::kRead, .offset = 0, .bytes = into.first(kFileBytes - 4096)});
+  const Result<Mapping> many = Mapping::anonymous(300 * 4096);
+  ASSERT_TRUE(many);
+  const Mapping& more = *many;
   for (uint64_t i = 0; i < 300; ++i)
-    ring_->submit({.tag = 3 + i, .offset = kFileBytes - 4096, .bytes = into.last(4096)});
+    ring_->submit({.tag = 3 + i, .offset = kFileBytes - 4096, .bytes = more.bytes().subspan(i * 4096, 4096)});
   const std::vector<RingCompletion> read = drain();
   ASSERT_EQ(read.size(), 301u);
   for (const RingCompletion& one : read)
     EXPECT_TRUE(one.is_ok) << one.error.reason;
-  EXPECT_TRUE(std::equal(from.begin(), from.end(), into.begin()));
+  EXPECT_TRUE(std::equal(from.begin(), from.end() - 4096, into.begin()));
+  for (size_t i = 0; i < 300; ++i)
+    EXPECT_TRUE(std::equal(from.end() - 4096, from.end(), more.bytes().subspan(i * 4096).begin()));
 }
 
 TEST_P(FileRingTest, ReadingPastTheEndIsShort) {

@@ -70,6 +70,8 @@ class UringRing final : public FileRing {
     return true;
   }
 
+  void push() override { ::io_uring_submit(&ring_); }
+
   void reap(std::vector<PieceEnd>& ended, uint64_t wait_ns) override {
     if (!waits_for_wake_) start_wait_for_wake();
     io_uring_cqe* first = nullptr;

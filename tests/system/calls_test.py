@@ -77,11 +77,11 @@ class Calls(program.Case):
 
     def test_what_it_says_about_itself(self):
         for words in (['--help'], ['help'], ['serve', '--help'], ['run', '-h'], ['bench', '--help'],
-                      ['replay', '--help']):
+                      ['replay', '--help'], ['inspect', '--help']):
             with self.subTest(words=words):
                 done = self.call(*words)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertRegex(done.stdout, r'(\n  |Example: )rhizome (serve|run|bench|replay) ')
+                self.assertRegex(done.stdout, r'(\n  |Example: )rhizome (serve|run|bench|replay|inspect) ')
                 self.assertEqual(done.stderr, '')
         done = self.call('--version')
         self.assertEqual(done.returncode, 0)

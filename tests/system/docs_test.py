@@ -382,6 +382,7 @@ class Flags(program.Case):
     def test_every_flag_is_one(self):
         flags = (self.help_of(program.PROGRAM, 'serve', '--help') | self.help_of(program.PROGRAM, 'bench', '--help') |
                  self.help_of(program.PROGRAM, 'replay', '--help') |
+                 self.help_of(program.PROGRAM, 'inspect', '--help') |
                  self.help_of(program.STOCK_SERVER, '--help') | self.help_of(ROOT / 'examples/agents.py', '--help') |
                  self.help_of(ROOT / 'tools/setup', '--help') | self.help_of(program.PROGRAM, '--help'))
         for page in PAGES:

@@ -58,6 +58,28 @@ TEST_F(DiskTierTest, WhatWasWrittenIsThereAfterARestart) {
   EXPECT_EQ(world_.check_recovered(), 0u);
 }
 
+TEST_F(DiskTierTest, AStartAfterAnOrderlyEndWritesOn) {
+  // So short that each of them would otherwise use up a segment, and all the others after four.
+  for (uint32_t life = 0; life < 12; ++life) {
+    ASSERT_TRUE(world_.open());
+    write(2 * life, 2 * life + 2);
+    ASSERT_TRUE(world_.tier().flush());
+    EXPECT_EQ(world_.read_all(), 2 * life + 2);
+    world_.close();
+  }
+  ASSERT_TRUE(world_.open());
+  EXPECT_EQ(world_.read_all(), 24u);
+  EXPECT_EQ(world_.check_recovered(), 24u);
+  EXPECT_EQ(world_.tier().disk_usage().reclaimed_segments, 0u);
+  // What was written on is found without a footer, too.
+  write(30, 32);
+  ASSERT_TRUE(world_.tier().flush());
+  world_.files().cut_power();
+  world_.close();
+  ASSERT_TRUE(world_.open());
+  EXPECT_EQ(world_.read_all(), 26u);
+}
+
 TEST_F(DiskTierTest, AChildWithoutItsParentIsNotRecovered) {
   ASSERT_TRUE(world_.open());
   write(0, 12);

@@ -10,7 +10,8 @@
 namespace rhizome {
 namespace {
 
-constexpr size_t kCollectedTogether = 64;
+// Few: what has ended is verified before something new is begun, and the device shall not wait for that.
+constexpr size_t kCollectedTogether = 1;
 constexpr uint64_t kIdleWaitNs = 60'000'000'000;
 // A clock that a test moves does not wake anybody: so often it is looked at while something waits for it.
 constexpr uint64_t kTimerWaitNs = 50'000'000;
@@ -26,6 +27,9 @@ class DiskTier::Worker::Read final : public RingTask {
   void finish(bool is_ok, const Error& error) override {
     const std::unique_ptr<Read> self(this);
     worker_.read_bytes_under_way_ -= memory_.size();
+    // The device goes on while this one is verified.
+    worker_.begin_reads();
+    worker_.device_.ring->start();
     Segment& segment = worker_.log_->segment(place_.segment);
     --segment.readers;
     DiskCounts::add(worker_.device_.counts.read_bytes, memory_.size());
@@ -76,8 +80,11 @@ class DiskTier::Worker::Sync final : public RingTask {
  public:
   explicit Sync(Worker& worker) : worker_(worker) {}
   void finish(bool is_ok, const Error& error) override {
-    if (!is_ok) worker_.device_.count_write_error();
-    worker_.end_flush(is_ok ? Status() : Status(fail(error)));
+    if (!is_ok) {
+      log_error("{}: the disk tier cannot sync: {}", worker_.device_.options.directory, error.reason);
+      worker_.device_.count_write_error();
+    }
+    worker_.flush_step_ = FlushStep::kSeals;
   }
 
  private:
@@ -97,10 +104,11 @@ Status DiskTier::Worker::open() {
   sync_ = std::make_unique<Sync>(*this);
   if (const Status done = log_->allocate_buffers(); !done) return done;
   if (const Status done = read_buffers_.allocate(); !done) return done;
-  RingOptions options{.kind = device_.options.ring,
-                      .files = {},
-                      .memory = device_.options.caller_memory,
-                      .bytes_in_flight_max = device_.options.read_bytes_in_flight_max};
+  RingOptions options{
+      .kind = device_.options.ring,
+      .files = {},
+      .memory = device_.options.caller_memory,
+      .bytes_in_flight_max = device_.options.read_bytes_in_flight_max + 2 * device_.options.append_bytes};
   log_->add_to(options);
   options.memory.push_back(read_buffers_.region());
   Result<std::unique_ptr<FileRing>> ring = FileRing::create(options);
@@ -138,8 +146,8 @@ void DiskTier::Worker::run(const std::stop_token& stop) {
     uint64_t wait_ns = due_ns == UINT64_MAX ? kIdleWaitNs : std::min(due_ns, kTimerWaitNs);
     is_sleeping_.store(true);
     const bool can_begin = (queue_.has_others() && read_bytes_under_way_ < device_.options.read_bytes_in_flight_max) ||
-                           (queue_.has_writes() && !waiting_write_ && !is_flushing_) ||
-                           (is_flush_wanted_.load() && !is_flushing_);
+                           (queue_.has_writes() && !waiting_write_ && !is_flushing()) ||
+                           (is_flush_wanted_.load() && !is_flushing());
     if (can_begin || stop.stop_requested()) wait_ns = 0;
     collect(wait_ns);
     is_sleeping_.store(false);
@@ -154,16 +162,21 @@ void DiskTier::Worker::collect(uint64_t wait_ns) {
     RingTask::of(one.tag).finish(one.is_ok, one.error);
 }
 
-// Reads first, and then one write, so that neither waits for ever.
-void DiskTier::Worker::begin_requests() {
-  while (read_bytes_under_way_ < device_.options.read_bytes_in_flight_max) {
+void DiskTier::Worker::begin_reads() {
+  while (!is_draining_ && read_bytes_under_way_ < device_.options.read_bytes_in_flight_max) {
     const std::optional<TierRequest> request = queue_.begin_other();
     if (!request) break;
     begin(*request);
   }
-  if (is_flushing_) return;
+}
+
+// Reads first, and then one write, so that neither waits for ever.
+void DiskTier::Worker::begin_requests() {
+  begin_reads();
+  if (is_flushing()) return;
   while (try_write()) {
-    if (queue_.has_others()) break;
+    // The device shall not wait until everything is copied.
+    if (queue_.has_others() || device_.ring->has_waiting()) break;
   }
 }
 
@@ -245,36 +258,41 @@ Status DiskTier::Worker::flush(uint64_t wait_ns) {
 }
 
 void DiskTier::Worker::follow_flush() {
-  if (!is_flushing_) {
+  if (flush_step_ == FlushStep::kNone) {
     // What was submitted before flush() was called is written first.
     if (!is_flush_wanted_.load() || queue_.has_writes() || waiting_write_) return;
     is_flush_wanted_.store(false);
     const MutexLock lock(flush_mutex_);
     flush_serving_ = flush_wanted_;
-    is_flushing_ = true;
+    flush_step_ = FlushStep::kBuffers;
   }
-  if (flush_serving_ == 0) return;  // the sync is under way
-  log_->flush_buffer();
-  if (!log_->is_settled()) return;
-  const std::optional<uint32_t> open = log_->open_segment();
+  if (flush_step_ == FlushStep::kBuffers) {
+    log_->flush_buffer();
+    if (!log_->is_written()) return;
+    flush_step_ = FlushStep::kSeals;
+    const uint32_t open = log_->open_segment();
+    if (open != kNoSegment && device_.health.mode() == DiskMode::kGood) {
+      flush_step_ = FlushStep::kSync;
+      device_.ring->submit({.tag = sync_->tag(), .action = RingAction::kSync, .file = open, .offset = 0, .bytes = {}});
+    }
+  }
+  if (flush_step_ != FlushStep::kSeals || !log_->is_settled()) return;
   if (device_.health.mode() != DiskMode::kGood)
     return end_flush(fail(Code::kUnavailable, "the disk tier does not write any more"));
-  if (!open) return end_flush({});
-  flush_ending_ = std::exchange(flush_serving_, 0);
-  device_.ring->submit({.tag = sync_->tag(), .action = RingAction::kSync, .file = *open, .offset = 0, .bytes = {}});
+  end_flush({});
 }
 
 void DiskTier::Worker::end_flush(const Status& status) {
   const MutexLock lock(flush_mutex_);
-  flush_done_ = std::max(flush_serving_, flush_ending_);
-  flush_serving_ = flush_ending_ = 0;
+  flush_done_ = flush_serving_;
   flush_status_ = status;
-  is_flushing_ = false;
+  flush_step_ = FlushStep::kNone;
   flush_changed_.notify_all();
 }
 
 // Nothing is begun any more; what was begun ends, and everything that is not written yet is.
 void DiskTier::Worker::drain() {
+  is_draining_ = true;
   while (device_.ring->under_way() > 0)
     collect(kTimerWaitNs);
   log_->close();
@@ -283,7 +301,7 @@ void DiskTier::Worker::drain() {
     if (log_->is_settled() && device_.ring->under_way() == 0) break;
     collect(kTimerWaitNs);
   }
-  if (is_flushing_ || is_flush_wanted_.load()) end_flush(fail(Code::kCancelled, "the disk tier is being closed"));
+  if (flush_step_ != FlushStep::kNone) end_flush(fail(Code::kCancelled, "the disk tier is being closed"));
 }
 
 DiskUsage DiskTier::Worker::disk_usage() const {

@@ -39,14 +39,17 @@ class DiskTier::Worker {
  private:
   class Read;
   class Sync;
+  enum class FlushStep : uint8_t { kNone, kBuffers, kSync, kSeals };
 
   void run(const std::stop_token& stop);
   void begin_requests();
+  void begin_reads();
   void begin(const TierRequest& request);
   void begin_read(const TierRequest& request, const RecordPlace& place);
   void end(const TierRequest& request, TierOutcome outcome, uint64_t bytes = 0, uint64_t offset = 0, Error error = {});
   // False: not now, and the request still waits.
   bool try_write();
+  bool is_flushing() const { return flush_step_ != FlushStep::kNone; }
   void follow_flush();
   void end_flush(const Status& status);
   void drain();
@@ -61,11 +64,11 @@ class DiskTier::Worker {
   uint64_t recovered_images_ = 0;
   uint64_t recovery_ns_ = 0;
   uint64_t read_bytes_under_way_ = 0;
+  bool is_draining_ = false;
   std::optional<TierRequest> waiting_write_;  // begun, and there was no room for it
   std::unique_ptr<Sync> sync_;
-  bool is_flushing_ = false;
-  uint64_t flush_serving_ = 0;  // which flush() is being served; 0: none, or only its sync is still under way
-  uint64_t flush_ending_ = 0;
+  FlushStep flush_step_ = FlushStep::kNone;
+  uint64_t flush_serving_ = 0;  // the last flush() that is being served
   std::atomic<bool> is_sleeping_{false};
 
   Mutex flush_mutex_;

@@ -25,6 +25,9 @@ enum class SegmentState : uint8_t {
   kBroken,  // could not be read or written: what it holds may be read, and it is never written again
 };
 
+// A place among the segments that is none.
+inline constexpr uint32_t kNoSegment = UINT32_MAX;
+
 struct Segment {
   uint32_t number = 0;  // in its name
   std::unique_ptr<File> file;

@@ -21,6 +21,7 @@ constexpr uint64_t kEntryBytes = 56;
 constexpr uint64_t kIdentityBytes = 44;
 constexpr uint32_t kHasIdentity = 1;
 constexpr uint32_t kIsPartial = 2;
+constexpr uint32_t kCanGoOn = 1;
 
 // In the encoding of an identity (block/identity.h).
 constexpr size_t kKeyspaceAt = 0;
@@ -159,7 +160,7 @@ uint64_t SegmentEntries::footer_bytes_with(const ImageIdentity* identity) const 
   return whole_pages(body_bytes_ + sizeof(Digest) + more + kTrailerBytes);
 }
 
-void SegmentEntries::write_footer(uint32_t segment, uint64_t generation, uint64_t data_end,
+void SegmentEntries::write_footer(uint32_t segment, uint64_t generation, uint64_t data_end, bool can_go_on,
                                   std::span<std::byte> out) const {
   RHIZOME_CHECK(out.size() == footer_bytes());
   std::vector<std::byte> body;
@@ -206,6 +207,7 @@ void SegmentEntries::write_footer(uint32_t segment, uint64_t generation, uint64_
   store_little(at + 24, static_cast<uint64_t>(body.size()));
   store_little(at + 32, data_end);
   store_little(at + 40, checksum(body));
+  store_little(at + 48, can_go_on ? kCanGoOn : 0);
   store_little(at + kCrcAt, crc32c(trailer.first(kCrcAt)));
 }
 
@@ -226,6 +228,7 @@ std::optional<FooterTrailer> parse_trailer(std::span<const std::byte> bytes) {
   trailer.body_bytes = load_little<uint64_t>(at + 24);
   trailer.data_end = load_little<uint64_t>(at + 32);
   trailer.body_checksum = load_little<uint64_t>(at + 40);
+  trailer.can_go_on = (load_little<uint32_t>(at + 48) & kCanGoOn) != 0;
   return trailer;
 }
 

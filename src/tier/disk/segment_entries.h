@@ -3,9 +3,9 @@
 //
 // The footer lies at the end of the segment: a body at its beginning, zeros, and in the last 64 bytes a trailer:
 // u32 magic 0x46535a52 "RZSF", u32 version, u32 segment, u32 entries, u64 generation, u64 body bytes, u64 where the
-// records end, u64 xxh3 of the body, zeros, u32 CRC-32C of the 60 before. The body: u32 keyspaces, 32 bytes each; the
-// entries: 32 bytes key, u64 lsn, u64 image bytes, u32 page, u32 flags (1: identity, 2: partial block), and with an
-// identity 32 bytes parent key, u32 keyspace, u32 position, u32 tokens, the tokens.
+// records end, u64 xxh3 of the body, u32 flags (1: can be written on), zeros, u32 CRC-32C of the 60 before. The body:
+// u32 keyspaces, 32 bytes each; the entries: 32 bytes key, u64 lsn, u64 image bytes, u32 page, u32 flags (1: identity,
+// 2: partial block), and with an identity 32 bytes parent key, u32 keyspace, u32 position, u32 tokens, the tokens.
 //
 // Thread-safety: belongs to one thread at a time.
 #pragma once
@@ -70,7 +70,9 @@ class SegmentEntries {
   uint64_t footer_bytes() const;
   uint64_t footer_bytes_with(const ImageIdentity* identity) const;
   // `out` is footer_bytes() long.
-  void write_footer(uint32_t segment, uint64_t generation, uint64_t data_end, std::span<std::byte> out) const;
+  // `can_go_on`: nothing behind data_end was ever written in this generation.
+  void write_footer(uint32_t segment, uint64_t generation, uint64_t data_end, bool can_go_on,
+                    std::span<std::byte> out) const;
 
  private:
   std::vector<SegmentEntry> entries_;
@@ -88,6 +90,7 @@ struct FooterTrailer {
   uint64_t body_bytes = 0;
   uint64_t data_end = 0;
   uint64_t body_checksum = 0;
+  bool can_go_on = false;
 
   uint64_t footer_bytes() const;  // whole pages
 };

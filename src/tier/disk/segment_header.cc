@@ -12,7 +12,6 @@
 namespace rhizome {
 namespace {
 
-constexpr uint32_t kMagic = 0x47535a52;
 constexpr size_t kCrcAt = 60;
 constexpr std::string_view kPrefix = "segment-";
 constexpr size_t kDigits = 5;
@@ -23,7 +22,7 @@ void write_segment_header(const SegmentHeader& header, std::span<std::byte> out)
   RHIZOME_CHECK(out.size() == kPageBytes);
   std::fill(out.begin(), out.end(), std::byte{0});
   std::byte* const at = out.data();
-  store_little(at, kMagic);
+  store_little(at, kSegmentMagic);
   store_little(at + 4, header.version);
   store_little(at + 8, header.segment);
   store_little(at + 16, header.generation);
@@ -34,7 +33,7 @@ void write_segment_header(const SegmentHeader& header, std::span<std::byte> out)
 std::optional<SegmentHeader> parse_segment_header(std::span<const std::byte> bytes) {
   RHIZOME_CHECK(bytes.size() >= kSegmentHeaderBytes);
   const std::byte* const at = bytes.data();
-  if (load_little<uint32_t>(at) != kMagic || load_little<uint32_t>(at + kCrcAt) != crc32c(bytes.first(kCrcAt)))
+  if (load_little<uint32_t>(at) != kSegmentMagic || load_little<uint32_t>(at + kCrcAt) != crc32c(bytes.first(kCrcAt)))
     return std::nullopt;
   SegmentHeader header;
   header.version = load_little<uint32_t>(at + 4);

@@ -17,6 +17,7 @@
 namespace rhizome {
 
 inline constexpr uint32_t kDiskFormatVersion = 1;
+inline constexpr uint32_t kSegmentMagic = 0x47535a52;
 inline constexpr size_t kSegmentHeaderBytes = 64;
 
 struct SegmentHeader {

@@ -1,6 +1,7 @@
 #include "tier/disk/segment_log.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "block/checksum.h"
 #include "contract/check.h"
@@ -8,7 +9,7 @@
 namespace rhizome {
 namespace {
 
-constexpr size_t kBuffersCount = 3;
+constexpr size_t kBuffersCount = 4;
 
 }  // namespace
 
@@ -18,15 +19,19 @@ SegmentLog::SegmentLog(DiskDevice& device, SegmentPool pool)
       segment_bytes_(pool.segment_bytes),
       next_lsn_(pool.next_lsn),
       next_generation_(pool.next_generation),
+      open_(pool.open),
       reclaim_(*this) {}
 
 SegmentLog::~SegmentLog() = default;
 
 Status SegmentLog::allocate_buffers() {
-  const uint64_t bytes = std::min(whole_pages(device_.options.append_bytes), segment_bytes_);
+  // A little more, so that images of a quarter or a half of it fit together with their heads.
+  const uint64_t wanted = whole_pages(device_.options.append_bytes * 65 / 64);
+  const uint64_t bytes = std::min(wanted, segment_bytes_);
   for (size_t i = 0; i < kBuffersCount; ++i) {
     Result<Mapping> memory = Mapping::anonymous(std::max(bytes, kPageBytes));
     if (!memory) return fail(memory.error());
+    memory->prefer_huge_pages();
     buffers_.push_back(std::make_unique<AppendBuffer>(*this, std::move(*memory), true));
   }
   return {};
@@ -61,11 +66,11 @@ AppendResult SegmentLog::append(const BlockKey& key, std::span<const std::byte> 
     DiskCounts::add(device_.counts.refused_by_budget);
     return AppendResult::kRefused;
   }
-  if (open_ && !fits(segments_[*open_], bytes, identity)) leave_open();
-  if (!open_ && !open_spare()) return can_prepare() ? AppendResult::kBusy : AppendResult::kRefused;
+  if (open_ != kNoSegment && !fits(segments_[open_], bytes, identity)) leave_open(false);
+  if (open_ == kNoSegment && !open_spare()) return can_prepare() ? AppendResult::kBusy : AppendResult::kRefused;
   AppendBuffer* const buffer = buffer_for(bytes);
   if (buffer == nullptr) return AppendResult::kBusy;
-  put(segments_[*open_], *buffer, key, image, identity);
+  put(segments_[open_], *buffer, key, image, identity);
   return AppendResult::kDone;
 }
 
@@ -73,19 +78,18 @@ bool SegmentLog::append_again(const BlockKey& key, std::span<const std::byte> im
   const std::optional<ImageIdentity> found = identity_of_image(image, image.size(), key);
   const ImageIdentity* const identity = found ? &*found : nullptr;
   const uint64_t bytes = record_bytes(image.size());
-  if (!open_ || !fits(segments_[*open_], bytes, identity) || is_closing_) return false;
+  if (open_ == kNoSegment || !fits(segments_[open_], bytes, identity) || is_closing_) return false;
   if (!device_.budget.allows(bytes, device_.clock.monotonic_ns())) return false;
   AppendBuffer* const buffer = buffer_for(bytes);
   if (buffer == nullptr) return false;
-  put(segments_[*open_], *buffer, key, image, identity);
+  put(segments_[open_], *buffer, key, image, identity);
   return true;
 }
 
 bool SegmentLog::open_spare() {
-  if (!spare_) return false;
-  open_ = spare_;
-  spare_.reset();
-  Segment& segment = segments_[*open_];
+  if (spare_ == kNoSegment) return false;
+  open_ = std::exchange(spare_, kNoSegment);
+  Segment& segment = segments_[open_];
   segment.state = SegmentState::kOpen;
   segment.data_end = kPageBytes;
   segment.entries = {};
@@ -93,13 +97,13 @@ bool SegmentLog::open_spare() {
   return true;
 }
 
-void SegmentLog::leave_open() {
+void SegmentLog::leave_open(bool can_go_on) {
   flush_buffer();
-  Segment& segment = segments_[*open_];
+  Segment& segment = segments_[open_];
   segment.state = SegmentState::kSealing;
   segment.sealed_lsn = next_lsn_ - 1;
-  seals_.push_back(std::make_unique<SegmentSeal>(*this, *open_));
-  open_.reset();
+  seals_.push_back(std::make_unique<SegmentSeal>(*this, open_, can_go_on));
+  open_ = kNoSegment;
 }
 
 // Whether a spare will be there some time.
@@ -112,11 +116,11 @@ bool SegmentLog::can_prepare() const {
 AppendBuffer* SegmentLog::buffer_for(uint64_t bytes) {
   if (filling_ != nullptr && filling_->room() >= bytes) return filling_;
   flush_buffer();
-  const uint64_t base = segments_[*open_].data_end;
+  const uint64_t base = segments_[open_].data_end;
   for (const auto& buffer : buffers_) {
     if (buffer->state() != AppendBuffer::State::kFree || buffer->memory().size() < bytes) continue;
     filling_ = buffer.get();
-    filling_->open(*open_, base, device_.clock.monotonic_ns());
+    filling_->open(open_, base, device_.clock.monotonic_ns());
     return filling_;
   }
   if (bytes <= buffers_.front()->memory().size()) return nullptr;
@@ -125,7 +129,7 @@ AppendBuffer* SegmentLog::buffer_for(uint64_t bytes) {
   Result<Mapping> memory = Mapping::anonymous(bytes);
   if (!memory) return nullptr;
   filling_ = buffers_.emplace_back(std::make_unique<AppendBuffer>(*this, std::move(*memory), false)).get();
-  filling_->open(*open_, base, device_.clock.monotonic_ns());
+  filling_->open(open_, base, device_.clock.monotonic_ns());
   return filling_;
 }
 
@@ -133,14 +137,15 @@ void SegmentLog::put(Segment& segment, AppendBuffer& buffer, const BlockKey& key
                      const ImageIdentity* identity) {
   const std::span<std::byte> record = buffer.take(record_bytes(image.size()));
   const std::span<std::byte> body = record.subspan(kRecordHeadBytes);
-  std::copy(image.begin(), image.end(), body.begin());
   std::fill(body.begin() + static_cast<ptrdiff_t>(image.size()), body.end(), std::byte{0});
   const RecordHead head{.segment = segment.number,
                         .generation = segment.generation,
                         .lsn = next_lsn_++,
                         .key = key,
                         .image_bytes = image.size(),
-                        .image_checksum = checksum(body.first(image.size()))};
+                        .image_checksum = checksum(image)};
+  // Not past the caches, from where the device reads it next: that is slower.
+  std::copy(image.begin(), image.end(), body.begin());
   write_record_head(head, record.first<kRecordHeadBytes>());
   SegmentEntry entry;
   entry.key = key;
@@ -194,14 +199,17 @@ void SegmentLog::flush_buffer() {
 }
 
 void SegmentLog::close() {
-  if (open_ && segments_[*open_].data_end > kPageBytes) leave_open();
+  if (open_ != kNoSegment && segments_[open_].data_end > kPageBytes) leave_open(true);
   is_closing_ = true;
 }
 
+bool SegmentLog::is_written() const {
+  return filling_ == nullptr && std::all_of(buffers_.begin(), buffers_.end(),
+                                            [](const auto& one) { return one->state() == AppendBuffer::State::kFree; });
+}
+
 bool SegmentLog::is_settled() const {
-  return filling_ == nullptr && seals_.empty() && !reclaim_.is_waiting_for_device() &&
-         std::all_of(buffers_.begin(), buffers_.end(),
-                     [](const auto& one) { return one->state() == AppendBuffer::State::kFree; });
+  return is_written() && seals_.empty() && !reclaim_.is_waiting_for_device();
 }
 
 }  // namespace rhizome

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,16 +41,18 @@ class SegmentLog {
 
   // What is due. Then the time until something is, UINT64_MAX: nothing.
   uint64_t work(uint64_t now_ns);
-  void flush_buffer();  // begins to
-  void close();         // begins to write all that is not, and to seal
-  // Nothing that was begun is under way, and no buffer holds anything.
+  void flush_buffer();      // begins to
+  void close();             // begins to write all that is not, and to seal
+  bool is_written() const;  // no buffer holds anything
+  // Nor is anything else under way that was begun.
   bool is_settled() const;
 
   Segment& segment(uint32_t place) { return segments_[place]; }
   size_t segments_count() const { return segments_.size(); }
   uint64_t segment_bytes() const { return segment_bytes_; }
   uint64_t image_bytes_max() const;
-  std::optional<uint32_t> open_segment() const { return open_; }
+  // kNoSegment: none is.
+  uint32_t open_segment() const { return open_; }
 
  private:
   friend class AppendBuffer;
@@ -60,7 +61,7 @@ class SegmentLog {
 
   bool fits(const Segment& segment, uint64_t bytes, const ImageIdentity* identity) const;
   bool open_spare();
-  void leave_open();
+  void leave_open(bool can_go_on);
   AppendBuffer* buffer_for(uint64_t bytes);
   void put(Segment& segment, AppendBuffer& buffer, const BlockKey& key, std::span<const std::byte> image,
            const ImageIdentity* identity);
@@ -71,8 +72,8 @@ class SegmentLog {
   const uint64_t segment_bytes_;
   uint64_t next_lsn_;
   uint64_t next_generation_;
-  std::optional<uint32_t> open_;
-  std::optional<uint32_t> spare_;
+  uint32_t open_ = kNoSegment;
+  uint32_t spare_ = kNoSegment;
   bool is_closing_ = false;
   std::vector<std::unique_ptr<AppendBuffer>> buffers_;
   AppendBuffer* filling_ = nullptr;

@@ -43,6 +43,7 @@ class PoolOpening {
     if (const Status done = allocate(); !done) return give_up(done.error());
     if (const Status done = device_.files.sync_directory(directory_); !done) return give_up(done.error());
     seal_unsealed();
+    go_on();
     fill_index();
     return std::move(pool_);
   }
@@ -178,7 +179,7 @@ class PoolOpening {
       Result<Mapping> memory = Mapping::anonymous(footer_bytes);
       if (!memory) continue;
       File& file = *found.segment.file;
-      contents.entries.write_footer(found.segment.number, contents.header.generation, contents.data_end,
+      contents.entries.write_footer(found.segment.number, contents.header.generation, contents.data_end, false,
                                     memory->bytes());
       if (!file.sync_data()) continue;
       const Result<size_t> put = file.write_at(pool_.segment_bytes - footer_bytes, memory->bytes());
@@ -186,6 +187,22 @@ class PoolOpening {
       // Without a footer it is looked through again the next time.
       if (!put || *put != footer_bytes || !file.sync_data()) device_.count_write_error();
     }
+  }
+
+  // The last segment of a process that ended as it should is written on. Its footer must be gone before: it would hide
+  // what is written from the next start.
+  void go_on() {
+    const auto last = std::max_element(found_.begin(), found_.end(), [](const FoundSegment& a, const FoundSegment& b) {
+      return last_lsn(a.contents) < last_lsn(b.contents);
+    });
+    if (last == found_.end() || !last->contents.can_go_on) return;
+    Result<Mapping> memory = Mapping::anonymous(kPageBytes);
+    if (!memory) return;
+    File& file = *last->segment.file;
+    const Result<size_t> put = file.write_at(pool_.segment_bytes - kPageBytes, memory->bytes());
+    device_.count_written(kPageBytes);
+    if (!put || *put != kPageBytes || !file.sync_data()) return device_.count_write_error();
+    pool_.open = static_cast<uint32_t>(last - found_.begin());
   }
 
   void fill_index() {
@@ -220,6 +237,10 @@ class PoolOpening {
       segment.sealed_lsn = last_lsn(found.contents);
       for (const SegmentEntry& entry : entries)
         segment.keys.push_back(entry.key);
+      if (pool_.open == pool_.segments.size()) {
+        segment.state = SegmentState::kOpen;
+        segment.entries = found.contents.entries;
+      }
       device_.recovered.add(static_cast<uint32_t>(pool_.segments.size()), std::move(found.contents.entries));
     }
     pool_.segments.push_back(std::move(segment));

@@ -17,7 +17,8 @@ struct SegmentPool {
   uint64_t segment_bytes = 0;
   uint64_t next_lsn = 1;
   uint64_t next_generation = 1;
-  uint64_t left_alone = 0;  // files of another version
+  uint32_t open = kNoSegment;  // one that is written on; its place in `segments`
+  uint64_t left_alone = 0;     // files of another version
   uint64_t recovered_images = 0;
 };
 

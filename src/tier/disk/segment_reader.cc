@@ -78,6 +78,7 @@ Result<bool> SegmentReader::read_footer(File& file, SegmentContents& contents) {
   contents.footer_fault = "the footer is of another generation";
   if (trailer->segment != header.segment || trailer->generation != header.generation) return false;
   contents.footer_fault = "the footer says what cannot be";
+  contents.is_footer_damaged = true;
   if (trailer->body_bytes > header.segment_bytes || trailer->data_end > header.segment_bytes ||
       trailer->footer_bytes() > header.segment_bytes - kPageBytes)
     return false;
@@ -93,8 +94,10 @@ Result<bool> SegmentReader::read_footer(File& file, SegmentContents& contents) {
     return false;
   }
   contents.footer_fault = "";
+  contents.is_footer_damaged = false;
   contents.entries = std::move(*entries);
   contents.data_end = trailer->data_end;
+  contents.can_go_on = trailer->can_go_on;
   return true;
 }
 

@@ -28,8 +28,10 @@ struct SegmentContents {
   SegmentCondition condition = SegmentCondition::kEmpty;
   SegmentHeader header;
   SegmentEntries entries;
-  uint64_t data_end = 0;          // where the records end
-  const char* footer_fault = "";  // why there is no footer; "" where nothing is wrong with it
+  uint64_t data_end = 0;           // where the records end
+  bool can_go_on = false;          // sealed because its process ended as it should, before it was full
+  const char* footer_fault = "";   // why there is no footer; "" where nothing is wrong with it
+  bool is_footer_damaged = false;  // there is one of this generation, and it cannot be used
 };
 
 class SegmentReader {

@@ -23,7 +23,7 @@ void SegmentReclaim::work() {
 }
 
 bool SegmentReclaim::begin() {
-  if (log_.spare_) return false;
+  if (log_.spare_ != kNoSegment) return false;
   std::vector<Segment>& segments = log_.segments_;
   const auto free = std::find_if(segments.begin(), segments.end(),
                                  [](const Segment& one) { return one.state == SegmentState::kFree; });
@@ -34,7 +34,7 @@ bool SegmentReclaim::begin() {
     return true;
   }
   // Nothing is forgotten before there is a need to.
-  if (log_.open_ && segments[*log_.open_].data_end < log_.segment_bytes_ / 2) return false;
+  if (log_.open_ != kNoSegment && segments[log_.open_].data_end < log_.segment_bytes_ / 2) return false;
   Segment* oldest = nullptr;
   for (Segment& one : segments) {
     if (one.state == SegmentState::kSealed && (oldest == nullptr || one.sealed_lsn < oldest->sealed_lsn)) oldest = &one;

@@ -37,7 +37,7 @@ void SegmentSeal::finish(bool is_ok, const Error& error) {
     Result<Mapping> memory = Mapping::anonymous(segment.entries.footer_bytes());
     if (!memory) return give_up();
     footer_ = std::move(*memory);
-    segment.entries.write_footer(segment.number, segment.generation, segment.data_end, footer_.bytes());
+    segment.entries.write_footer(segment.number, segment.generation, segment.data_end, can_go_on_, footer_.bytes());
     return submit(Step::kFooter);
   }
   if (step_ == Step::kFooter) {

@@ -14,7 +14,8 @@ class SegmentLog;
 
 class SegmentSeal final : public RingTask {
  public:
-  SegmentSeal(SegmentLog& log, uint32_t segment) : log_(log), segment_(segment) {}
+  SegmentSeal(SegmentLog& log, uint32_t segment, bool can_go_on)
+      : log_(log), segment_(segment), can_go_on_(can_go_on) {}
 
   // Goes on where it can: it begins when all buffers of the segment are written.
   void work();
@@ -29,6 +30,7 @@ class SegmentSeal final : public RingTask {
 
   SegmentLog& log_;
   const uint32_t segment_;
+  const bool can_go_on_;  // it is not full
   Step step_ = Step::kBuffers;
   Mapping footer_;
 };
