@@ -24,6 +24,8 @@ constexpr std::array kBenchmarks = {
               false, false},
     Benchmark{"codec", "the codecs of block images beside memcpy and zstd", codec_case_texts, run_codec_bench, true,
               true},
+    Benchmark{"store", "hits in memory, and blocks that come and go below it", store_case_texts, run_store_bench, false,
+              false},
     Benchmark{"disk", "the disk tier beside a plain file", disk_case_texts, run_disk_bench, false, false},
 };
 

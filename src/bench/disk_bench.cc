@@ -1,13 +1,11 @@
 #include <array>
-#include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "bench/benchmarks.h"
 #include "bench/disk_cases.h"
+#include "bench/run_folder.h"
 #include "telemetry/log.h"
 
 namespace rhizome::bench {
@@ -21,32 +19,6 @@ constexpr std::array kCases = {
              run_disk_writes},
     DiskCase{"recovery", "what is in a sealed segment, beside reading its footer", run_disk_recovery},
     DiskCase{"verify", "checking a record that was read, beside a pass that reads it", run_disk_verify},
-};
-
-// The folder of one run, gone at the end.
-class RunFolder {
- public:
-  RunFolder() {
-    std::error_code error;
-    const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
-    path_ = (error ? std::filesystem::path(".") : temporary) / "rhizome_bench_disk_XXXXXX";
-    std::string name = path_.string();
-    is_there_ = ::mkdtemp(name.data()) != nullptr;
-    path_ = name;
-  }
-  ~RunFolder() {
-    std::error_code ignored;
-    if (is_there_) std::filesystem::remove_all(path_, ignored);
-  }
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
-
-  bool is_there() const { return is_there_; }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-  bool is_there_ = false;
 };
 
 }  // namespace

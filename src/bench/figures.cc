@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::nullopt_t kNone = std::nullopt;
 
-constexpr std::array<Bound, 54> kBounds = {{
+constexpr std::array<Bound, 56> kBounds = {{
     {"computed_over_ideal_turns", kNone, 1.07},
     {"computed_over_ideal_at_once", kNone, 1.07},
     {"computed_over_ideal_own_text", kNone, 1.03},
@@ -53,6 +53,8 @@ constexpr std::array<Bound, 54> kBounds = {{
     {"wrong_matches", kNone, 0},
     {"ratio_ttft_restart_over_cold_1024", kNone, 0.2},
     {"ratio_ttft_restart_over_warm_1024", kNone, 2},
+    {"hit_copied_bytes", kNone, 0},
+    {"store_wrong_blocks", kNone, 0},
     {"e3_ratio_bf16", 1.37, kNone},
     {"ratio_e3_decode_vs_memcpy", 0.65, kNone},
     {"ratio_e3_encode_vs_memcpy", 0.35, kNone},

@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kCachedBytesMax = 256 << 10;
 
 std::atomic<uint64_t> copied_bytes{0};
+thread_local uint64_t copied_here = 0;
 
 void copy_anywhere(std::byte* to, const std::byte* from, size_t size) {
   std::memcpy(to, from, size);
@@ -55,11 +56,16 @@ void copy_block_bytes(std::span<std::byte> to, std::span<const std::byte> from) 
   RHIZOME_CHECK(to.size() == from.size() && apart(to, from));
   if (from.empty()) return;
   copied_bytes.fetch_add(from.size(), std::memory_order_relaxed);
+  copied_here += from.size();
   if (from.size() <= kCachedBytesMax) {
     copy_anywhere(to.data(), from.data(), from.size());
   } else {
     copy_variants().back().copy(to.data(), from.data(), from.size());
   }
+}
+
+uint64_t block_bytes_copied_here() {
+  return copied_here;
 }
 
 uint64_t copied_block_bytes() {

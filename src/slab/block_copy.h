@@ -16,5 +16,7 @@ void copy_block_bytes(std::span<std::byte> to, std::span<const std::byte> from);
 
 // What copy_block_bytes() has copied in this process.
 uint64_t copied_block_bytes();
+// The same, by the calling thread.
+uint64_t block_bytes_copied_here();
 
 }  // namespace rhizome

@@ -4,6 +4,7 @@
 
 #include "block/checksum.h"
 #include "contract/check.h"
+#include "slab/block_copy.h"
 #include "store/store.h"
 #include "telemetry/log.h"
 
@@ -108,12 +109,16 @@ Result<std::span<const std::byte>> Store::read(StoredPrefix& prefix, std::span<c
   if (block >= prefix.blocks()) return fail(Code::kOutOfRange, "the prefix has no such block");
   if (prompt.size() / options_.block_tokens <= block) return fail(Code::kOutOfRange, "the prompt has no such block");
   const Opened& keyspace = *opened(prefix.root_);
+  const uint64_t copied_before = block_bytes_copied_here();
   if (!hold(prefix, block) && !await(prefix, prompt, block)) {
     end_before(prefix, block, Reason::kLoadFailed);
     return fail(Code::kUnavailable, "the block could not be loaded");
   }
   const Pinned& pinned = prefix.held_[block].pinned;
   const std::span<const std::byte> bytes = pinned.bytes();
+  if (const uint64_t copied = block_bytes_copied_here() - copied_before; copied > 0) {
+    counters_.add(Counter::kHitCopiedBytes, copied);
+  }
   const char* wrong = nullptr;
   if (bytes.size() != keyspace.form.slot_bytes || checksum(bytes) != pinned.checksum()) {
     counters_.add(Counter::kChecksumFailures);
