@@ -1,0 +1,97 @@
+"""Blocks that outlive the server: a restart in order, kill -9, two servers on one directory, a directory that cannot be."""
+import re
+import signal
+import time
+
+import program
+
+PROMPT = 'A rhizome is a root that spreads sideways and feeds many stems. ' * 20
+WORDS = ('-np', '2', '--disk', '64MiB', '--exact', '--metrics-port', '0', '-c', '1024')
+
+
+class Disk(program.Case):
+    def serve_disk(self, *words):
+        running = self.start('serve', '-m', program.MODEL, '-t', '1', '--port', '0', *WORDS, *words,
+                             **program.LOGS_WEIGHTS)
+        running.metrics = running.wait_for_line(r'metrics at (http://127\.0\.0\.1:\d+)/metrics')[1]
+        running.wait_until_listening()
+        running.get('/slots')
+        running.wait_for_weights()
+        return running
+
+    def value(self, running, name):
+        return float(re.search(rf'(?m)^{re.escape(name)} (\S+)$', running.get('/metrics', running.metrics))[1])
+
+    def wait_for_writes(self, running):
+        deadline = time.monotonic() + program.PATIENCE
+        while self.value(running, 'rhizome_blocks_written_total{tier="disk"}') < \
+                self.value(running, 'rhizome_blocks_exported_total'):
+            self.assertLess(time.monotonic(), deadline, 'blocks do not get to the disk')
+            time.sleep(0.05)
+
+    def answer(self, running, **wishes):
+        answer = running.complete(PROMPT, max_tokens=12, **wishes)
+        cached = answer['usage']['prompt_tokens_details']['cached_tokens']
+        return answer['choices'][0]['text'], cached, answer['usage']['prompt_tokens']
+
+    def expect_warm(self, running, text):
+        again, cached, prompt = self.answer(running)
+        self.assertEqual(again, text)
+        self.assertGreater(cached, prompt - 32)
+        self.assertGreater(self.value(running, 'rhizome_tokens_restored_total{source="disk"}'), prompt - 32)
+        self.assertEqual(self.value(running, 'rhizome_identity_mismatches_total{tier="disk"}'), 0)
+
+    def test_an_orderly_end_writes_what_is_left(self):
+        running = self.serve_disk()
+        text, cached, _ = self.answer(running)
+        self.assertEqual(cached, 0)
+        began = time.monotonic()
+        running.process.send_signal(signal.SIGTERM)
+        status, said, _ = running.finish()
+        self.assertEqual(status, 0, said)
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertRegex(said, r'\n  disk +wrote \d+ blocks')
+        self.expect_warm(self.serve_disk(), text)
+
+    def test_a_killed_server_leaves_its_blocks(self):
+        running = self.serve_disk()
+        text, _, _ = self.answer(running)
+        self.wait_for_writes(running)
+        time.sleep(0.4)  # what was written last may be in a buffer that long
+        child = program.Watched(running.child())
+        running.process.kill()
+        self.assertTrue(child.wait())
+        self.expect_warm(self.serve_disk(), text)
+
+    def test_of_two_servers_one_has_the_disk(self):
+        first = self.serve_disk()
+        text, _, _ = self.answer(first)
+        second = self.serve_disk()
+        self.assertTrue(any('another process keeps blocks in' in line for line in second.said), second.said)
+        again, cached, _ = self.answer(second)
+        self.assertEqual((again, cached), (text, 0))
+        self.assertEqual(self.answer(first)[0], text)
+
+    def test_a_directory_that_cannot_be(self):
+        blocked = self.folder / 'file'
+        blocked.write_text('not a directory')
+        running = self.serve_disk('--cache-dir', blocked / 'below')
+        self.assertTrue(any('no blocks are kept on disk' in line for line in running.said), running.said)
+        text, cached, _ = self.answer(running, id_slot=0)
+        self.assertEqual(cached, 0)
+        again, cached, _ = self.answer(running, id_slot=1)
+        self.assertEqual(again, text)
+        self.assertGreater(cached, 100)
+
+    def test_inspect_reads_what_a_server_left(self):
+        running = self.serve_disk()
+        self.answer(running)
+        running.process.send_signal(signal.SIGTERM)
+        running.finish()
+        done = self.call('inspect', self.folder / 'cache' / 'rhizome' / 'blocks')
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == '__main__':
+    import unittest
+    unittest.main()
