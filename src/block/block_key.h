@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "block/little_endian.h"
 #include "block/sha256.h"
 #include "block/token.h"
 
@@ -22,6 +23,11 @@ struct BlockKey {
   std::string name() const { return hex(bytes, 16); }
 
   friend bool operator==(const BlockKey&, const BlockKey&) = default;
+};
+
+// For tables: a key is a digest already.
+struct BlockKeyHash {
+  size_t operator()(const BlockKey& key) const { return load_little<uint64_t>(key.bytes.data()); }
 };
 
 // The key "before position 0" of a keyspace.

@@ -31,8 +31,8 @@ class LoadCost {
   uint64_t last_ns_ = 0;
 };
 
-// What computing costs: least squares over (1, n, n (p + n / 2)), with the same forgetting and no negative costs. Beyond
-// the longest prompt that was observed it grows with the tokens at least: a few short ones look as if tokens were free.
+// What computing costs: least squares over (1, n, n (p + n / 2)), with the same forgetting, no negative costs. Beyond
+// the longest prompt that was observed it grows with the tokens at least: short ones look as if tokens were free.
 class ComputeCost {
  public:
   void observe(uint64_t tokens, uint64_t before, double seconds, uint64_t now_ns);

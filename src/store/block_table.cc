@@ -1,7 +1,6 @@
 #include "store/block_table.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "contract/check.h"
@@ -12,17 +11,10 @@ namespace {
 constexpr uint8_t kUsesMax = 255;
 
 uint64_t hash_of(const BlockKey& key) {
-  uint64_t word = 0;
-  std::memcpy(&word, key.bytes.data(), sizeof word);
-  return word;
+  return BlockKeyHash()(key);
 }
 
 }  // namespace
-
-// A key is a digest already.
-size_t BlockTable::KeyHash::operator()(const BlockKey& key) const {
-  return hash_of(key);
-}
 
 uint64_t BlockTable::block_bytes() {
   constexpr uint64_t queue = 2 * sizeof(BlockRef);

@@ -160,9 +160,6 @@ class BlockTable {
     bool is_writing = false;
     bool is_waiting = false;  // in one of the two queues
   };
-  struct KeyHash {
-    size_t operator()(const BlockKey& key) const;
-  };
 
   Location take() REQUIRES(mutex_);
   Block* current(BlockRef ref) REQUIRES(mutex_);
@@ -179,7 +176,7 @@ class BlockTable {
   std::deque<Block> blocks_ GUARDED_BY(mutex_);
   std::vector<Location> free_ GUARDED_BY(mutex_);
   SieveOrder order_ GUARDED_BY(mutex_);                                       // resident blocks
-  std::unordered_map<BlockKey, Location, KeyHash> below_ GUARDED_BY(mutex_);  // those that a tier has
+  std::unordered_map<BlockKey, Location, BlockKeyHash> below_ GUARDED_BY(mutex_);  // those that a tier has
   std::deque<BlockRef> used_ GUARDED_BY(mutex_);                              // that wait for a write
   std::deque<BlockRef> fresh_ GUARDED_BY(mutex_);  // the same, not used since they were stored, oldest first
   FrequencySketch sketch_ GUARDED_BY(mutex_);

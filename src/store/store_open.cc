@@ -1,6 +1,5 @@
 // Opening keyspaces, and finding again what a former process left in the tier.
 #include <algorithm>
-#include <cstring>
 #include <unordered_map>
 #include <utility>
 
@@ -24,17 +23,10 @@ struct Recovered {
     bool is_inserted = false;
     Location location = 0;
   };
-  struct KeyHash {
-    size_t operator()(const BlockKey& key) const {
-      size_t word = 0;
-      std::memcpy(&word, key.bytes.data(), sizeof word);
-      return word;
-    }
-  };
 
   std::vector<Block> blocks;
   std::vector<Token> tokens;  // of all of them, one behind the other
-  std::unordered_map<BlockKey, uint32_t, KeyHash> by_key;
+  std::unordered_map<BlockKey, uint32_t, BlockKeyHash> by_key;
 };
 
 }  // namespace

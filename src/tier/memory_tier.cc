@@ -1,7 +1,6 @@
 #include "tier/memory_tier.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -22,13 +21,6 @@ MemoryTier::MemoryTier(const MemoryTierOptions& options)
     : bytes_max_(options.bytes_max),
       clock_(options.clock != nullptr ? *options.clock : real_clock()),
       queue_(options.requests_max) {}
-
-// A key is a digest already.
-size_t MemoryTier::KeyHash::operator()(const BlockKey& key) const {
-  size_t word = 0;
-  std::memcpy(&word, key.bytes.data(), sizeof word);
-  return word;
-}
 
 size_t MemoryTier::collect(std::span<TierCompletion> out, uint64_t wait_ns) {
   if (out.empty()) return 0;

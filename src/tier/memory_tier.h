@@ -44,9 +44,6 @@ class MemoryTier final : public Tier {
     std::vector<std::byte> bytes;
   };
   using Images = std::list<Image>;
-  struct KeyHash {
-    size_t operator()(const BlockKey& key) const;
-  };
 
   TierCompletion perform(const TierRequest& request) EXCLUDES(mutex_);
   TierCompletion read(const TierRequest& request, Images::iterator image) REQUIRES(mutex_);
@@ -58,7 +55,7 @@ class MemoryTier final : public Tier {
   RequestQueue queue_;
   mutable Mutex mutex_;
   Images images_ GUARDED_BY(mutex_);  // used longest ago first
-  std::unordered_map<BlockKey, Images::iterator, KeyHash> by_key_ GUARDED_BY(mutex_);
+  std::unordered_map<BlockKey, Images::iterator, BlockKeyHash> by_key_ GUARDED_BY(mutex_);
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;
   std::deque<BlockKey> forgotten_ GUARDED_BY(mutex_);
   bool is_complete_ GUARDED_BY(mutex_) = true;

@@ -1,4 +1,4 @@
-"""Blocks that outlive the server: a restart in order, kill -9, two servers on one directory, a directory that cannot be."""
+"""Blocks that outlive the server: an orderly end, kill -9, two servers on one directory, a directory that cannot be."""
 import re
 import signal
 import time

@@ -14,15 +14,6 @@
 
 namespace rhizome {
 
-// A key is a digest already.
-struct BlockKeyHash {
-  size_t operator()(const BlockKey& key) const {
-    size_t word = 0;
-    std::memcpy(&word, key.bytes.data(), sizeof word);
-    return word;
-  }
-};
-
 struct RecordPlace {
   uint32_t segment = 0;
   uint32_t page = 0;
