@@ -77,9 +77,11 @@ void hammer(StoreUser& user, const std::vector<Root>& roots, uint64_t seed, std:
 }
 
 void come_to_rest(StoreUser& user) {
-  user.store->flush(real_clock().monotonic_ns() + 10000 * kMillisecondNs);
+  const uint64_t deadline = real_clock().monotonic_ns() + 10000 * kMillisecondNs;
+  user.store->flush(deadline);
   // What is under way may still hold a slot for a moment.
-  while (user.store->block_counts().pinned + user.store->slab_usage().reserved_slots > 0)
+  while (user.store->block_counts().pinned + user.store->slab_usage().reserved_slots > 0 &&
+         real_clock().monotonic_ns() < deadline)
     user.store->step();
 }
 
