@@ -113,6 +113,31 @@ TEST_F(BlockTableTest, ForgottenOnTheWay) {
   EXPECT_TRUE(table_.is_gone(second));
 }
 
+// Whoever began something with a block and comes back when its number is another one's changes nothing.
+TEST_F(BlockTableTest, ALoadOrAWriteOfAnotherUseOfTheNumberIsRefused) {
+  const Location location = table_.add_below(1, key_of(1), 100);
+  const BlockRef old = table_.await(location)->ref;
+  table_.forget(location);
+  ASSERT_EQ(table_.add_below(1, key_of(2), 200), location);
+  const auto awaited = table_.await(location);
+  ASSERT_TRUE(awaited);
+  EXPECT_FALSE(table_.land(old, {1, 1}, true, 0));
+  table_.give_up_load(old, true);
+  table_.unpin(old);
+  EXPECT_EQ(table_.state(location), BlockState::kLoading);
+  EXPECT_FALSE(table_.slot_of(old));
+  EXPECT_TRUE(table_.land(awaited->ref, {2, 1}, false, 0));
+  EXPECT_FALSE(table_.slot_of(old));
+  EXPECT_EQ(table_.counts().pinned, 1u);
+  table_.written(old, 300);
+  table_.write_later(old, false);
+  EXPECT_EQ(table_.image_bytes(location), 0u);
+  EXPECT_EQ(table_.counts().copies, 0u);
+  EXPECT_EQ(table_.counts().pinned, 1u);
+  table_.unpin(awaited->ref);
+  EXPECT_EQ(table_.counts().pinned, 0u);
+}
+
 TEST_F(BlockTableTest, UsedOnesAreWrittenFirstEachOnce) {
   const Location a = add(1, 0);
   const Location b = add(2, 10);

@@ -539,7 +539,8 @@ void Mover::flush(uint64_t deadline_ns) {
   while (clock_.monotonic_ns() < deadline_ns) {
     const bool any = step();
     const MutexLock lock(mutex_);
-    if (!any && flights_.empty() && !table_.has_unwritten()) break;
+    // Between what the tier says of a block and its write there is no flight.
+    if (!any && flights_.empty() && writes_under_way_ == 0 && !table_.has_unwritten()) break;
     if (!any) changed_.wait_for(mutex_, 1000000);
   }
   is_flushing_.store(false, std::memory_order_relaxed);

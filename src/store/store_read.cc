@@ -80,6 +80,8 @@ uint32_t Store::begin_loads(StoredPrefix& prefix, std::span<const Token> prompt,
     prefix.held_[block].was_asked_for = true;
     const std::optional<BlockTable::Awaited> awaited = table_.await(location);
     if (!awaited) continue;  // it is here by now, or gone
+    // One pin a block, however often it is asked for.
+    if (prefix.held_[block].has_pin) table_.unpin(awaited->ref);
     prefix.held_[block].ref = awaited->ref;
     prefix.held_[block].has_pin = true;
     if (!awaited->begins) continue;

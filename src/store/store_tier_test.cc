@@ -226,6 +226,53 @@ TEST(StoreTier, OneFlightForABlock) {
   EXPECT_EQ(user.count(Counter::kPromotions), 4u);
 }
 
+// Asking twice for what is on its way, or for what did not arrive, leaves nothing behind.
+TEST(StoreTier, AskedForTwiceIsHeldOnce) {
+  TieredUser user;
+  const Root a = user.open(keyspace_named("a"));
+  const std::vector<Token> tokens = chain(1, 4);
+  user.put(a, tokens);
+  user.write_all();
+  user.push_out();
+  StoredPrefix prefix = user.look_up(a, tokens);
+  EXPECT_EQ(user.store->promote(prefix, tokens, 0, 2), 2u);
+  EXPECT_EQ(user.store->promote(prefix, tokens, 0, 4), 4u);
+  EXPECT_EQ(user.read_all(a, prefix, tokens), 4u);
+  prefix.release();
+  EXPECT_EQ(user.store->block_counts().pinned, 0u);
+  user.push_out();
+  EXPECT_EQ(user.store->block_counts().resident, 0u) << "nobody reads it any more";
+  user.faults->set_faults({.fail = 1});
+  StoredPrefix failing = user.look_up(a, tokens);
+  EXPECT_EQ(user.store->promote(failing, tokens, 0, 4), 4u);
+  user.settle();
+  user.faults->set_faults({});
+  EXPECT_EQ(user.store->promote(failing, tokens, 0, 4), 4u);
+  EXPECT_EQ(user.read_all(a, failing, tokens), 4u);
+  failing.release();
+  user.expect_at_rest();
+}
+
+// An object whose content was moved to another one knows nothing of it.
+TEST(StoreTier, AMovedPrefixBeginsAnew) {
+  TieredUser user;
+  const Root a = user.open(keyspace_named("a"));
+  const std::vector<Token> first = chain(1, 4);
+  const std::vector<Token> second = chain(50, 4);
+  user.put(a, first);
+  user.put(a, second);
+  user.write_all();
+  user.push_out();
+  StoredPrefix prefix = user.look_up(a, first);
+  EXPECT_EQ(user.read_all(a, prefix, first), 4u);
+  const StoredPrefix kept = std::move(prefix);
+  user.store->lookup(a, second, prefix);
+  EXPECT_EQ(prefix.loaded_blocks(), 0u);
+  EXPECT_EQ(user.store->promote(prefix, second, 3, 4), 4u);
+  EXPECT_TRUE(user.store->read(prefix, second, 3));
+  EXPECT_EQ(user.count(Counter::kQuarantines), 0u);
+}
+
 // E8: when all memory is in somebody's hands, nothing is thrown away for nothing.
 TEST(StoreTier, WhenAllIsPinnedNothingIsLostBelow) {
   TieredUser user({.memory_bytes = 3 << 20});

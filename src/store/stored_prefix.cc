@@ -19,8 +19,8 @@ StoredPrefix& StoredPrefix::operator=(StoredPrefix&& other) noexcept {
   locations_ = std::exchange(other.locations_, {});
   held_ = std::exchange(other.held_, {});
   key_ = other.key_;
-  key_block_ = other.key_block_;
-  loaded_ = other.loaded_;
+  key_block_ = std::exchange(other.key_block_, 0);
+  loaded_ = std::exchange(other.loaded_, 0);
   load_deadline_ns_ = other.load_deadline_ns_;
   reason_ = other.reason_;
   return *this;
