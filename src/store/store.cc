@@ -133,7 +133,7 @@ Result<BlockDraft> Store::reserve(Root root, std::span<const Token> tokens, uint
   draft.before_ = stored.empty() ? std::nullopt : std::optional(stored.back());
   draft.identity_bytes_ = identity_bytes(options_.block_tokens);
   while (draft.slots_.size() < blocks - match.blocks) {
-    std::optional<Reserved> slot = take_slot(keyspace->form.slot_bytes);
+    std::optional<Reserved> slot = take_slot(*keyspace);
     if (!slot) break;
     draft.slots_.push_back(std::move(*slot));
   }

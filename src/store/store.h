@@ -151,8 +151,8 @@ class Store {
   void quarantine(const Opened& keyspace, const Handle& handle, uint32_t block, const char* what);
 
   // store_room.cc
-  // A slot of that size, for which others may have to leave.
-  std::optional<Reserved> take_slot(uint64_t bytes);
+  // A slot for a block of that keyspace, for which others may have to leave.
+  std::optional<Reserved> take_slot(const Opened& keyspace);
   // Frees at least one slot, or a place in the index; false when there is none that may leave.
   bool make_room();
   size_t evict(size_t blocks, bool resident_only);

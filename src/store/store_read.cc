@@ -85,7 +85,7 @@ uint32_t Store::begin_loads(StoredPrefix& prefix, std::span<const Token> prompt,
     prefix.held_[block].ref = awaited->ref;
     prefix.held_[block].has_pin = true;
     if (!awaited->begins) continue;
-    std::optional<Reserved> slot = take_slot(keyspace.form.slot_bytes);
+    std::optional<Reserved> slot = take_slot(keyspace);
     if (!slot) {
       table_.give_up_load(awaited->ref, false);
       end = block;

@@ -14,9 +14,10 @@ constexpr size_t kBelowAtOnce = 16;
 
 }  // namespace
 
-std::optional<Reserved> Store::take_slot(uint64_t bytes) {
+// A keyspace is its tenant's alone, so what the slab clears between keyspaces it clears between tenants.
+std::optional<Reserved> Store::take_slot(const Opened& keyspace) {
   for (;;) {
-    Result<Reserved> slot = slab_->reserve(bytes);
+    Result<Reserved> slot = slab_->reserve(keyspace.form.slot_bytes, keyspace.root.value);
     if (slot) return std::move(*slot);
     if (slot.error().code != Code::kResourceExhausted || !make_room()) return std::nullopt;
   }
