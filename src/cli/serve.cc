@@ -74,6 +74,12 @@ int server_status(const Ended& ended) {
   if (ended.killed) return failed("llama-server did not stop in time and was killed");
   const bool by_request = ended.status.signalled && (ended.status.value == SIGTERM || ended.status.value == SIGINT);
   if (ended.asked && (by_request || !ended.status.signalled)) return kDone;
+  if (ended.asked_again) {
+    // Asked twice it calls exit() in its signal handler, while its other threads compute on what exit() takes down.
+    log_warning("llama-server was ended by signal {} (SIG{}) when it was told to stop at once", ended.status.value,
+                signal_name(ended.status.value));
+    return kDone;
+  }
   if (ended.status.signalled) {
     log_error("llama-server was ended by signal {} (SIG{})", ended.status.value, signal_name(ended.status.value));
   } else if (!ended.status.success()) {

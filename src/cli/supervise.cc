@@ -33,6 +33,7 @@ Ended supervise_server(Child& child, SignalWait& signals, uint64_t patience_ns, 
     if (now >= ask_again) {
       // llama-server loses a SIGTERM that comes between its handlers and its loop; at the second it ends at once.
       (void)child.signal(SIGTERM);
+      ended.asked_again = true;
       ask_again = kNever;
     }
     const auto signal = signals.next(std::min({kLong, ask_again - now, deadline - now}));

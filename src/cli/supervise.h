@@ -12,8 +12,9 @@ namespace rhizome {
 
 struct Ended {
   ExitStatus status;
-  bool asked = false;   // this process was told to stop
-  bool killed = false;  // and the child had to be killed
+  bool asked = false;        // this process was told to stop
+  bool asked_again = false;  // and the child a second time
+  bool killed = false;       // and had to be killed
 };
 
 // For a server in a process group of its own. SIGINT and SIGTERM: `stopping` is called once, the child

@@ -52,6 +52,7 @@ TEST(SuperviseServer, AsksTheChildToStop) {
     const Ended ended = supervise_server(child, wait, 30 * kSecond, [&] { ++told; });
     EXPECT_TRUE(ended.asked);
     EXPECT_FALSE(ended.killed);
+    EXPECT_FALSE(ended.asked_again);
     EXPECT_EQ(told, 1);
     EXPECT_FALSE(ended.status.signalled);
     EXPECT_EQ(ended.status.value, 3);
@@ -72,6 +73,7 @@ TEST(SuperviseServer, AsksASecondTime) {
   Child child = shell("trap 'trap \"exit 3\" TERM' TERM; kill -TERM $PPID; while :; do read x < /dev/null; done");
   const Ended ended = supervise_server(child, wait, 3 * kSecond, [] {});
   EXPECT_FALSE(ended.killed);
+  EXPECT_TRUE(ended.asked_again);
   EXPECT_EQ(ended.status.value, 3);
 }
 
