@@ -79,27 +79,25 @@ void BlockTable::set_has_children(Location location) {
   blocks_[location].has_children = true;
 }
 
-BlockTable::Forgotten BlockTable::forget(Location location) {
+std::optional<SlotRef> BlockTable::forget(Location location) {
   const MutexLock lock(mutex_);
   RHIZOME_CHECK(location < blocks_.size());
   Block& block = blocks_[location];
   RHIZOME_CHECK(block.state != BlockState::kFree);
-  Forgotten forgotten;
-  forgotten.key = block.key;
-  forgotten.was_below = block.image_bytes > 0;
-  if (forgotten.was_below) drop_copy(location);
+  std::optional<SlotRef> slot;
+  if (block.image_bytes > 0) drop_copy(location);
   // Whoever writes it still reads the slot; the slab keeps it for him.
   while (block.pins > 0)
     drop_pin(block);
   if (block.state == BlockState::kResident) {
-    forgotten.slot = leave_memory(location);
+    slot = leave_memory(location);
   } else if (block.state != BlockState::kGone) {
     --counts_.below;
   }
   block.state = BlockState::kFree;
   ++block.epoch;
   free_.push_back(location);
-  return forgotten;
+  return slot;
 }
 
 BlockState BlockTable::state(Location location) const {
@@ -293,7 +291,7 @@ void BlockTable::written(BlockRef ref, uint32_t image_bytes) {
   if (block->pins > 0) drop_pin(*block);
   if (block->image_bytes == 0) ++counts_.copies;
   block->image_bytes = image_bytes;
-  below_[block->key] = ref.location;
+  below_.try_emplace(block->key, ref.location);  // the same block may be here twice for a moment
 }
 
 void BlockTable::write_later(BlockRef ref, bool again) {
@@ -337,15 +335,6 @@ bool BlockTable::forgotten_below(const BlockKey& key) {
   block.state = BlockState::kGone;
   --counts_.below;
   return true;
-}
-
-std::vector<BlockKey> BlockTable::keys_below() const {
-  const MutexLock lock(mutex_);
-  std::vector<BlockKey> keys;
-  keys.reserve(below_.size());
-  for (const auto& [key, location] : below_)
-    keys.push_back(key);
-  return keys;
 }
 
 BlockCounts BlockTable::counts() const {

@@ -67,12 +67,8 @@ class BlockTable {
   // Another block continues this one.
   void set_has_children(Location location);
 
-  struct Forgotten {
-    std::optional<SlotRef> slot;  // the caller's to free
-    bool was_below = false;       // a tier has a copy of it under `key`
-    BlockKey key = {};
-  };
-  Forgotten forget(Location location);
+  // The slot that it was in, if any, is the caller's to free.
+  std::optional<SlotRef> forget(Location location);
 
   BlockState state(Location location) const;
   BlockKey key(Location location) const;
@@ -137,8 +133,6 @@ class BlockTable {
 
   // A tier has forgotten the block of that key. True: the block is gone.
   bool forgotten_below(const BlockKey& key);
-  // What to ask a tier for that has lost count of what it has forgotten.
-  std::vector<BlockKey> keys_below() const;
 
   BlockCounts counts() const;
 
@@ -175,9 +169,9 @@ class BlockTable {
   mutable Mutex mutex_;
   std::deque<Block> blocks_ GUARDED_BY(mutex_);
   std::vector<Location> free_ GUARDED_BY(mutex_);
-  SieveOrder order_ GUARDED_BY(mutex_);                                       // resident blocks
+  SieveOrder order_ GUARDED_BY(mutex_);                                            // resident blocks
   std::unordered_map<BlockKey, Location, BlockKeyHash> below_ GUARDED_BY(mutex_);  // those that a tier has
-  std::deque<BlockRef> used_ GUARDED_BY(mutex_);                              // that wait for a write
+  std::deque<BlockRef> used_ GUARDED_BY(mutex_);                                   // that wait for a write
   std::deque<BlockRef> fresh_ GUARDED_BY(mutex_);  // the same, not used since they were stored, oldest first
   FrequencySketch sketch_ GUARDED_BY(mutex_);
   const bool sketches_;

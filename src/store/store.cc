@@ -24,6 +24,7 @@ constexpr uint64_t kStagingBytesMax = 32 << 20;
 constexpr uint64_t kSketchBytesPerBlock = 16;
 // How long the store's thread rests when there is nothing to do.
 constexpr uint64_t kRestNs = 200000000;
+constexpr uint64_t kFlushPollNs = 2000000;
 
 uint32_t choose_keyspaces_max(const StoreOptions& options) {
   const uint64_t affordable = std::max<uint64_t>(options.memory_bytes / kBytesForAKeyspaceSlot, kKeyspacesMin);
@@ -211,8 +212,17 @@ void Store::observe_compute(uint64_t tokens, uint64_t before, double seconds) {
 
 void Store::flush(uint64_t deadline_ns) {
   if (mover_ == nullptr) return;
-  mover_->flush(deadline_ns);
-  publish_used();
+  if (!thread_.joinable()) {
+    mover_->flush(deadline_ns);
+    publish_used();
+    return;
+  }
+  // The end of a process may come in the middle of anything, also while this very thread holds a lock of ours: the
+  // store's thread does it, and no lock is taken to wait for it.
+  flush_deadline_ns_.store(deadline_ns, std::memory_order_relaxed);
+  const uint64_t asked = flushes_asked_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  while (flushes_done_.load(std::memory_order_acquire) < asked && now_ns() < deadline_ns)
+    pause_thread(kFlushPollNs);
 }
 
 Store::Opened* Store::opened(Root root) const {
@@ -274,6 +284,12 @@ bool Store::step() {
 
 void Store::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
+    const uint64_t asked = flushes_asked_.load(std::memory_order_acquire);
+    if (asked > flushes_done_.load(std::memory_order_relaxed)) {
+      mover_->flush(flush_deadline_ns_.load(std::memory_order_relaxed));
+      publish_used();
+      flushes_done_.store(asked, std::memory_order_release);
+    }
     if (!step() && !stop.stop_requested()) mover_->rest(kRestNs);
   }
 }

@@ -100,10 +100,12 @@ class Store {
   // the same when a block before them was forgotten meanwhile. Returns how many became visible.
   size_t commit(BlockDraft draft);
 
-  // Forgets everything that nobody pins, in the tier too. Returns how many blocks that was.
+  // Forgets everything that nobody pins. Returns how many blocks that was. The tier keeps its images until it needs
+  // their place, and the next process may find them.
   size_t clear();
 
-  // Writes what is worth it and waits for it, no longer than until the deadline (of the clock of the options).
+  // Writes what is worth it and waits for it, no longer than until the deadline (of the clock of the options). With the
+  // store's own thread it takes no lock: it may be called while a process ends in the middle of something.
   void flush(uint64_t deadline_ns);
 
   // Moves what can be moved now between memory and the tier; false: nothing. The store's own thread calls it.
@@ -180,6 +182,9 @@ class Store {
   std::vector<std::unique_ptr<Opened>> owned_ GUARDED_BY(open_mutex_);
 
   Mutex used_mutex_;
+  std::atomic<uint64_t> flush_deadline_ns_{0};
+  std::atomic<uint64_t> flushes_asked_{0};
+  std::atomic<uint64_t> flushes_done_{0};
   std::unique_ptr<Mover> mover_;  // null without a tier
   Thread thread_;                 // last: it uses all of the above
 };

@@ -70,8 +70,7 @@ void Store::free_slot(SlotRef ref) {
 
 void Store::forget(std::span<const Location> locations) {
   for (const Location location : locations) {
-    const BlockTable::Forgotten forgotten = table_.forget(location);
-    if (forgotten.slot) free_slot(*forgotten.slot);
+    if (const std::optional<SlotRef> slot = table_.forget(location)) free_slot(*slot);
   }
 }
 
