@@ -122,9 +122,8 @@ std::string summary_text(const Counters& counters) {
                ? "rhizome: no prompt was looked up; the engine was left alone, as said above\n"
                : "rhizome: no prompt was looked up\n";
   }
-  const std::string disk = counters.get(Counter::kTierCapacity) == 0
-                               ? ""
-                               : ", disk " + grouped(counters.get(Counter::kTokensRestoredDisk));
+  const std::string disk =
+      counters.get(Counter::kTierCapacity) == 0 ? "" : ", disk " + grouped(counters.get(Counter::kTokensRestoredDisk));
   std::string text = "rhizome: " + grouped(lookups) + (lookups == 1 ? " prompt\n" : " prompts\n");
   text += line("looked up", grouped(counters.get(Counter::kTokensLookedUp)) + " tokens");
   text += line("restored", grouped(restored(counters)) + " tokens (slab " +

@@ -126,7 +126,7 @@ bool Mover::submit_loads() {
       waiting_.push_front(std::move(flight));
       return any;
     }
-    const std::span<std::byte> into = flight.buffer->bytes();
+    const std::span<std::byte> into = flight.buffer.bytes();
     if (!submit(std::move(flight), into, {})) return any;
     any = true;
   }
@@ -153,7 +153,7 @@ bool Mover::submit(Flight flight, std::span<std::byte> into, std::span<const std
     back = std::move(found->second);
     flights_.erase(found);
   }
-  if (back.buffer) staging_.give_back(std::move(*std::exchange(back.buffer, std::nullopt)));
+  staging_.give_back(std::exchange(back.buffer, {}));
   if (kind == Kind::kLoad) {
     const MutexLock lock(mutex_);
     waiting_.push_front(std::move(back));
@@ -183,7 +183,7 @@ void Mover::finish_load(Flight flight, const TierCompletion& completion) {
     return;
   }
   counters_.add(Counter::kBytesReadTier, completion.bytes);
-  const std::span<const std::byte> image = flight.buffer->bytes().subspan(completion.offset, completion.bytes);
+  const std::span<const std::byte> image = flight.buffer.bytes().subspan(completion.offset, completion.bytes);
   const std::optional<SlotRef> slot = decode(flight, image);
   if (!slot) {
     forget_below(std::span(&flight.key, 1));
@@ -197,7 +197,7 @@ void Mover::finish_load(Flight flight, const TierCompletion& completion) {
     const Status freed = slab_.free(*slot);
     RHIZOME_CHECK(freed.has_value());
   }
-  staging_.give_back(std::move(*std::exchange(flight.buffer, std::nullopt)));
+  staging_.give_back(std::exchange(flight.buffer, {}));
   load_is_over(flight, false);
 }
 
@@ -232,7 +232,7 @@ std::optional<SlotRef> Mover::decode(Flight& flight, std::span<const std::byte> 
 
 void Mover::give_up(Flight& flight, bool is_gone) {
   flight.load.slot.abort();
-  if (flight.buffer) staging_.give_back(std::move(*std::exchange(flight.buffer, std::nullopt)));
+  staging_.give_back(std::exchange(flight.buffer, {}));
   counters_.add(Counter::kLoadsFailed);
   table_.give_up_load(flight.ref, is_gone);
   if (is_gone) gone_.store(true, std::memory_order_release);
@@ -366,7 +366,7 @@ void Mover::finish_find(Flight flight, const TierCompletion& completion) {
   const ImageContent content{.geometry = keyspace.geometry, .identity = head->identity(), .key = flight.key};
   const ImageDigest digest = tier_->verifies_reads() ? ImageDigest::kLeaveOut : ImageDigest::kWrite;
   const Result<size_t> size =
-      encode_image(content, codec, digest, slot.subspan(keyspace.identity_bytes), workspace_, flight.buffer->bytes());
+      encode_image(content, codec, digest, slot.subspan(keyspace.identity_bytes), workspace_, flight.buffer.bytes());
   if (!size) {
     log_once("encode", "blocks are not written to the {} tier: {}", tier_->name(), size.error().reason);
     write_is_over(flight, false, false);
@@ -378,7 +378,7 @@ void Mover::finish_find(Flight flight, const TierCompletion& completion) {
     const MutexLock lock(mutex_);
     admission_.wrote(*size, clock_.monotonic_ns());
   }
-  const std::span<const std::byte> image = flight.buffer->bytes().first(*size);
+  const std::span<const std::byte> image = flight.buffer.bytes().first(*size);
   submit(std::move(flight), {}, image);
 }
 
@@ -394,7 +394,7 @@ void Mover::finish_write(Flight flight, const TierCompletion& completion) {
 }
 
 void Mover::write_is_over(Flight& flight, bool is_written, bool again) {
-  if (flight.buffer) staging_.give_back(std::move(*std::exchange(flight.buffer, std::nullopt)));
+  staging_.give_back(std::exchange(flight.buffer, {}));
   flight.source.release();
   if (is_written) {
     table_.written(flight.ref, static_cast<uint32_t>(flight.image_bytes));

@@ -111,7 +111,7 @@ class Mover {
     BlockKey key;
     BlockRef ref;
     uint32_t keyspace = 0;
-    std::optional<Staging::Buffer> buffer;
+    Staging::Buffer buffer;
     // load
     Load load;
     uint64_t batch = 0;

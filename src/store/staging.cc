@@ -10,7 +10,7 @@ constexpr uint64_t kGrain = 64 << 10;
 
 }  // namespace
 
-std::optional<Staging::Buffer> Staging::take(uint64_t bytes) {
+Staging::Buffer Staging::take(uint64_t bytes) {
   const uint64_t size = (std::max<uint64_t>(bytes, 1) + kGrain - 1) / kGrain * kGrain;
   std::vector<Buffer> leaving;  // unmapped outside the lock
   {
@@ -30,14 +30,14 @@ std::optional<Staging::Buffer> Staging::take(uint64_t bytes) {
       leaving.push_back(std::move(idle_.back()));
       idle_.pop_back();
     }
-    if (bytes_ > 0 && bytes_ + size > bytes_max_) return std::nullopt;
+    if (bytes_ > 0 && bytes_ + size > bytes_max_) return {};
     bytes_ += size;
   }
   Result<Mapping> memory = Mapping::anonymous(size, Mapping::Pages::kPrefault);
   if (!memory) {
     const MutexLock lock(mutex_);
     bytes_ -= size;
-    return std::nullopt;
+    return {};
   }
   Buffer made;
   made.memory_ = std::move(*memory);
@@ -45,6 +45,7 @@ std::optional<Staging::Buffer> Staging::take(uint64_t bytes) {
 }
 
 void Staging::give_back(Buffer buffer) {
+  if (!buffer) return;
   const MutexLock lock(mutex_);
   idle_bytes_ += buffer.bytes().size();
   idle_.push_back(std::move(buffer));

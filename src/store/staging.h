@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,8 +18,10 @@ class Staging {
  public:
   explicit Staging(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
+  // Move-only; empty unless it came from take().
   class Buffer {
    public:
+    explicit operator bool() const { return !memory_.bytes().empty(); }
     // Page-aligned; at least what was asked for.
     std::span<std::byte> bytes() const { return memory_.bytes(); }
 
@@ -29,8 +30,9 @@ class Staging {
     Mapping memory_;
   };
 
-  // Nothing: the limit is reached; ask again when one was given back. One buffer is always to be had when none is out.
-  std::optional<Buffer> take(uint64_t bytes);
+  // Empty: the limit is reached; ask again when one was given back. One buffer is always to be had when none is out.
+  Buffer take(uint64_t bytes);
+  // Nothing happens for an empty one.
   void give_back(Buffer buffer);
 
   // Gives back to the kernel what nobody uses.

@@ -65,6 +65,7 @@ class StoreTestAccess {
  private:
   static std::span<std::byte> writable(Store& store, Location location) {
     const auto pinned = store.table_.pin(location);
+    if (!pinned) return {};
     store.table_.unpin(pinned->ref);
     return SlabTestAccess::writable(*store.slab_, pinned->slot);
   }
