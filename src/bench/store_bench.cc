@@ -30,7 +30,6 @@ constexpr uint32_t kLayers = 30;
 constexpr uint32_t kChannels = 192;
 constexpr uint32_t kPromptBlocks = 64;
 constexpr uint64_t kFlushPatienceNs = 30'000'000'000;
-constexpr double kGigabyte = 1e9;
 
 // One prompt's blocks, a store, and whoever asks for them.
 class StoreUnderTest {
