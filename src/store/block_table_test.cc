@@ -1,11 +1,21 @@
 #include "store/block_table.h"
 
+#include <optional>
+
 #include <gtest/gtest.h>
+
+#include "contract/check.h"
 
 namespace rhizome {
 namespace {
 
 constexpr uint64_t kAge = 1000;
+
+template <class T>
+T there(const std::optional<T>& found) {
+  RHIZOME_CHECK(found.has_value());
+  return *found;
+}
 
 BlockKey key_of(uint32_t number) {
   return next_key(root_key({}), std::span(&number, 1));
@@ -20,7 +30,7 @@ class BlockTableTest : public testing::Test {
     const Location location = add(number);
     const auto unwritten = table_.next_unwritten(kAge, kAge);
     EXPECT_TRUE(unwritten);
-    table_.written(unwritten.value().ref, 100);
+    table_.written(there(unwritten).ref, 100);
     return location;
   }
 
@@ -36,17 +46,17 @@ TEST_F(BlockTableTest, OnlyWhatTheTierHasAndNobodyHoldsLeaves) {
   const auto pinned = table_.pin(clean);
   ASSERT_TRUE(pinned);
   EXPECT_FALSE(table_.demote(100)) << "it is pinned";
-  table_.unpin(pinned.value().ref);
+  table_.unpin(there(pinned).ref);
   const auto demoted = table_.demote(100);
   ASSERT_TRUE(demoted);
-  EXPECT_EQ(demoted.value().slot, (SlotRef{2, 1}));
+  EXPECT_EQ(there(demoted).slot, (SlotRef{2, 1}));
   EXPECT_TRUE(table_.is_below(clean));
   EXPECT_FALSE(table_.pin(clean));
 }
 
 TEST_F(BlockTableTest, ADemotionOfAnotherUseOfTheNumberIsRefused) {
   const Location location = add_written(1);
-  const BlockRef before = table_.pin(location).value().ref;
+  const BlockRef before = there(table_.pin(location)).ref;
   table_.unpin(before);
   table_.forget(location);
   ASSERT_EQ(add_written(2), location);
@@ -54,7 +64,7 @@ TEST_F(BlockTableTest, ADemotionOfAnotherUseOfTheNumberIsRefused) {
   EXPECT_EQ(table_.state(location), BlockState::kResident);
   table_.unpin(before);
   EXPECT_EQ(table_.counts().pinned, 0u);
-  EXPECT_TRUE(table_.demote(table_.pin(location).value().ref, 1)) << "its own pin does not count";
+  EXPECT_TRUE(table_.demote(there(table_.pin(location)).ref, 1)) << "its own pin does not count";
 }
 
 TEST_F(BlockTableTest, OneLoadAndAllWaitForIt) {
@@ -62,15 +72,15 @@ TEST_F(BlockTableTest, OneLoadAndAllWaitForIt) {
   const auto first = table_.await(location);
   const auto second = table_.await(location);
   ASSERT_TRUE(first && second);
-  EXPECT_TRUE(first.value().begins);
-  EXPECT_FALSE(second.value().begins);
-  EXPECT_FALSE(table_.slot_of(first.value().ref));
-  EXPECT_TRUE(table_.land(first.value().ref, {5, 1}, true, 0));
-  EXPECT_FALSE(table_.land(first.value().ref, {6, 1}, true, 0)) << "it is there already";
-  EXPECT_EQ(table_.slot_of(second.value().ref), (SlotRef{5, 1}));
+  EXPECT_TRUE(there(first).begins);
+  EXPECT_FALSE(there(second).begins);
+  EXPECT_FALSE(table_.slot_of(there(first).ref));
+  EXPECT_TRUE(table_.land(there(first).ref, {5, 1}, true, 0));
+  EXPECT_FALSE(table_.land(there(first).ref, {6, 1}, true, 0)) << "it is there already";
+  EXPECT_EQ(table_.slot_of(there(second).ref), (SlotRef{5, 1}));
   EXPECT_FALSE(table_.demote(100)) << "those who waited hold it";
-  table_.unpin(first.value().ref);
-  table_.unpin(second.value().ref);
+  table_.unpin(there(first).ref);
+  table_.unpin(there(second).ref);
   EXPECT_EQ(table_.counts().pinned, 0u);
   EXPECT_TRUE(table_.demote(100));
 }
@@ -79,7 +89,7 @@ TEST_F(BlockTableTest, ALoadForABlockThatIsForgottenLandsNowhere) {
   const Location location = table_.add_below(1, key_of(1), 100);
   const auto awaited = table_.await(location);
   table_.forget(location);
-  EXPECT_FALSE(table_.land(awaited.value().ref, {5, 1}, true, 0));
+  EXPECT_FALSE(table_.land(there(awaited).ref, {5, 1}, true, 0));
   EXPECT_EQ(table_.counts().resident, 0u);
   EXPECT_EQ(table_.counts().below, 0u);
   EXPECT_EQ(table_.counts().copies, 0u);
@@ -103,20 +113,20 @@ TEST_F(BlockTableTest, ForgottenOnTheWay) {
   const Location first = table_.add_below(1, key_of(1), 100);
   const auto landing = table_.await(first);
   EXPECT_FALSE(table_.forgotten_below(key_of(1)));
-  EXPECT_TRUE(table_.land(landing.value().ref, {5, 1}, true, 0));
+  EXPECT_TRUE(table_.land(there(landing).ref, {5, 1}, true, 0));
   EXPECT_EQ(table_.image_bytes(first), 0u);
   EXPECT_TRUE(table_.next_unwritten(kAge, 0));
   const Location second = table_.add_below(1, key_of(2), 100);
   const auto failing = table_.await(second);
   EXPECT_FALSE(table_.forgotten_below(key_of(2)));
-  table_.give_up_load(failing.value().ref, false);
+  table_.give_up_load(there(failing).ref, false);
   EXPECT_TRUE(table_.is_gone(second));
 }
 
 // Whoever began something with a block and comes back when its number is another one's changes nothing.
 TEST_F(BlockTableTest, ALoadOrAWriteOfAnotherUseOfTheNumberIsRefused) {
   const Location location = table_.add_below(1, key_of(1), 100);
-  const BlockRef old = table_.await(location).value().ref;
+  const BlockRef old = there(table_.await(location)).ref;
   table_.forget(location);
   ASSERT_EQ(table_.add_below(1, key_of(2), 200), location);
   const auto awaited = table_.await(location);
@@ -126,7 +136,7 @@ TEST_F(BlockTableTest, ALoadOrAWriteOfAnotherUseOfTheNumberIsRefused) {
   table_.unpin(old);
   EXPECT_EQ(table_.state(location), BlockState::kLoading);
   EXPECT_FALSE(table_.slot_of(old));
-  EXPECT_TRUE(table_.land(awaited.value().ref, {2, 1}, false, 0));
+  EXPECT_TRUE(table_.land(there(awaited).ref, {2, 1}, false, 0));
   EXPECT_FALSE(table_.slot_of(old));
   EXPECT_EQ(table_.counts().pinned, 1u);
   table_.written(old, 300);
@@ -134,7 +144,7 @@ TEST_F(BlockTableTest, ALoadOrAWriteOfAnotherUseOfTheNumberIsRefused) {
   EXPECT_EQ(table_.image_bytes(location), 0u);
   EXPECT_EQ(table_.counts().copies, 0u);
   EXPECT_EQ(table_.counts().pinned, 1u);
-  table_.unpin(awaited.value().ref);
+  table_.unpin(there(awaited).ref);
   EXPECT_EQ(table_.counts().pinned, 0u);
 }
 
@@ -143,29 +153,29 @@ TEST_F(BlockTableTest, UsedOnesAreWrittenFirstEachOnce) {
   const Location b = add(2, 10);
   EXPECT_FALSE(table_.next_unwritten(kAge - 1, kAge));
   EXPECT_EQ(table_.next_write_ns(kAge), kAge);
-  table_.unpin(table_.pin(b).value().ref);
+  table_.unpin(there(table_.pin(b)).ref);
   EXPECT_EQ(table_.next_write_ns(kAge), 0u);
   const auto used = table_.next_unwritten(20, kAge);
   ASSERT_TRUE(used);
-  EXPECT_EQ(used.value().ref.location, b);
-  EXPECT_EQ(used.value().uses, 1u);
+  EXPECT_EQ(there(used).ref.location, b);
+  EXPECT_EQ(there(used).uses, 1u);
   EXPECT_FALSE(table_.next_unwritten(20, kAge));
   const auto aged = table_.next_unwritten(kAge, kAge);
   ASSERT_TRUE(aged);
-  EXPECT_EQ(aged.value().ref.location, a);
+  EXPECT_EQ(there(aged).ref.location, a);
   EXPECT_FALSE(table_.next_unwritten(10 * kAge, kAge)) << "both are being written";
-  table_.write_later(aged.value().ref, true);
+  table_.write_later(there(aged).ref, true);
   EXPECT_TRUE(table_.next_unwritten(10 * kAge, kAge));
-  table_.write_later(used.value().ref, false);
+  table_.write_later(there(used).ref, false);
   EXPECT_FALSE(table_.next_unwritten(10 * kAge, kAge)) << "not before it is used again";
-  table_.unpin(table_.pin(b).value().ref);
+  table_.unpin(there(table_.pin(b)).ref);
   EXPECT_TRUE(table_.next_unwritten(10 * kAge, kAge));
 }
 
 TEST_F(BlockTableTest, WithoutTiersNothingWaitsForAWrite) {
   BlockTable table(0);
   const Location location = table.add({.keyspace = 1, .key = key_of(1), .slot = {1, 1}, .now_ns = 0});
-  table.unpin(table.pin(location).value().ref);
+  table.unpin(there(table.pin(location)).ref);
   EXPECT_FALSE(table.has_unwritten());
   EXPECT_FALSE(table.next_unwritten(kAge, 0));
 }
