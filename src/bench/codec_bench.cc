@@ -10,6 +10,7 @@
 #include "bench/benchmarks.h"
 #include "bench/codec_cases.h"
 #include "bench/kv_capture.h"
+#include "bench/local_cases.h"
 #include "bench/locations.h"
 #include "bench/server_process.h"
 #include "bench/watched_run.h"
@@ -90,20 +91,11 @@ std::optional<Source> find_source(const BenchOptions& options) {
 }  // namespace
 
 std::vector<CaseText> codec_case_texts() {
-  std::vector<CaseText> texts;
-  for (const CodecCase& one : codec_cases())
-    texts.push_back({one.name, one.what});
-  return texts;
+  return case_texts(codec_cases());
 }
 
 int run_codec_bench(const BenchOptions& options) {
-  std::vector<const CodecCase*> cases;
-  for (const std::string& name : options.cases)
-    cases.push_back(find_codec_case(name));
-  if (cases.empty()) {
-    for (const CodecCase& one : codec_cases())
-      cases.push_back(&one);
-  }
+  const std::vector<const CodecCase*> cases = chosen_cases(codec_cases(), options.cases);
   const std::optional<Source> source = find_source(options);
   if (!source) return kBenchFailed;
   Progress progress("rhizome bench");
@@ -111,16 +103,9 @@ int run_codec_bench(const BenchOptions& options) {
   Report report(options.json ? nullptr : &std::cout, is_colored(), is_judged);
   CodecStage stage{options.quick, progress, report, source->rows, source->is_model, source->from};
   bool all_measured = true;
-  for (const CodecCase* one : cases) {
-    const Status measured = one->run(stage);
-    progress.pause();
-    if (measured) continue;
-    all_measured = false;
-    std::cerr << "rhizome bench: " << one->name << ": " << measured.error().reason << "\n";
-  }
-  report.print_figures();
-  if (options.json) std::cout << report.json(kBenchName, machine_facts()) << "\n" << std::flush;
-  return all_measured && !report.failed() ? 0 : kBenchFailed;
+  for (const CodecCase* one : cases)
+    all_measured = run_case(*one, stage) && all_measured;
+  return end_of_run(report, options, kBenchName, all_measured);
 }
 
 }  // namespace rhizome::bench

@@ -119,11 +119,6 @@ std::span<const CodecCase> codec_cases() {
   return kCases;
 }
 
-const CodecCase* find_codec_case(std::string_view name) {
-  const auto found = std::ranges::find(kCases, name, &CodecCase::name);
-  return found == kCases.end() ? nullptr : found;
-}
-
 Status run_codec_sizes(CodecStage& stage) {
   if (!stage.is_model) {
     stage.report.note("sizes are of a model's KV only, and this is made up");

@@ -33,8 +33,6 @@ struct CodecCase {
 };
 
 std::span<const CodecCase> codec_cases();
-// Null when there is none.
-const CodecCase* find_codec_case(std::string_view name);
 
 // Images against what they hold, for blocks of 16, 64 and 256 tokens.
 Status run_codec_sizes(CodecStage& stage);

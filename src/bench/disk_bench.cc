@@ -5,6 +5,7 @@
 
 #include "bench/benchmarks.h"
 #include "bench/disk_cases.h"
+#include "bench/local_cases.h"
 #include "bench/run_folder.h"
 #include "telemetry/log.h"
 
@@ -23,31 +24,12 @@ constexpr std::array kCases = {
 
 }  // namespace
 
-std::span<const DiskCase> disk_cases() {
-  return kCases;
-}
-
-const DiskCase* find_disk_case(std::string_view name) {
-  for (const DiskCase& one : kCases)
-    if (one.name == name) return &one;
-  return nullptr;
-}
-
 std::vector<CaseText> disk_case_texts() {
-  std::vector<CaseText> texts;
-  for (const DiskCase& one : kCases)
-    texts.push_back({one.name, one.what});
-  return texts;
+  return case_texts(std::span<const DiskCase>(kCases));
 }
 
 int run_disk_bench(const BenchOptions& options) {
-  std::vector<const DiskCase*> cases;
-  for (const std::string& name : options.cases)
-    cases.push_back(find_disk_case(name));
-  if (cases.empty()) {
-    for (const DiskCase& one : kCases)
-      cases.push_back(&one);
-  }
+  const std::vector<const DiskCase*> cases = chosen_cases(std::span<const DiskCase>(kCases), options.cases);
   Progress progress("rhizome bench");
   Report report(options.json ? nullptr : &std::cout, is_colored(), !options.quick);
   bool all_measured = true;
@@ -59,15 +41,9 @@ int run_disk_bench(const BenchOptions& options) {
     }
     set_log_level(LogLevel::kWarning);
     DiskStage stage{options.quick, progress, report, folder.path()};
-    const Status measured = one->run(stage);
-    progress.pause();
-    if (measured) continue;
-    all_measured = false;
-    std::cerr << "rhizome bench: " << one->name << ": " << measured.error().reason << "\n";
+    all_measured = run_case(*one, stage) && all_measured;
   }
-  report.print_figures();
-  if (options.json) std::cout << report.json(kBenchName, machine_facts()) << "\n" << std::flush;
-  return all_measured && !report.failed() ? 0 : kBenchFailed;
+  return end_of_run(report, options, kBenchName, all_measured);
 }
 
 }  // namespace rhizome::bench

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,10 +26,6 @@ struct DiskCase {
   std::string_view what;
   Status (*run)(DiskStage&);
 };
-
-std::span<const DiskCase> disk_cases();
-// Null when there is none.
-const DiskCase* find_disk_case(std::string_view name);
 
 Status run_disk_reads(DiskStage& stage);
 Status run_disk_writes(DiskStage& stage);

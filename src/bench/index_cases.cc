@@ -32,13 +32,6 @@ std::span<const IndexCase> index_cases() {
   return kCases;
 }
 
-const IndexCase* find_index_case(std::string_view name) {
-  for (const IndexCase& one : kCases) {
-    if (one.name == name) return &one;
-  }
-  return nullptr;
-}
-
 void derive_index_figures(Report& report) {
   for (const std::string policy : {"", "exact_"}) {
     derive(report, "ratio_" + policy + "evict_batch64_over_lock_tree", policy + "evict_batch64_ns",

@@ -34,8 +34,6 @@ struct IndexCase {
 };
 
 std::span<const IndexCase> index_cases();
-// Null when there is none.
-const IndexCase* find_index_case(std::string_view name);
 
 Status run_index_shared(IndexStage& stage);
 Status run_index_random(IndexStage& stage);

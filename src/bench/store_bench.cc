@@ -9,6 +9,7 @@
 
 #include "bench/benchmarks.h"
 #include "bench/kv_rows.h"
+#include "bench/local_cases.h"
 #include "bench/progress.h"
 #include "bench/report.h"
 #include "bench/run_folder.h"
@@ -246,30 +247,14 @@ constexpr std::array kCases = {
     StoreCase{"loads", "prompts that have to come from the disk", run_loads},
 };
 
-const StoreCase* find_store_case(std::string_view name) {
-  for (const StoreCase& one : kCases) {
-    if (one.name == name) return &one;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 std::vector<CaseText> store_case_texts() {
-  std::vector<CaseText> texts;
-  for (const StoreCase& one : kCases)
-    texts.push_back({one.name, one.what});
-  return texts;
+  return case_texts(std::span<const StoreCase>(kCases));
 }
 
 int run_store_bench(const BenchOptions& options) {
-  std::vector<const StoreCase*> cases;
-  for (const std::string& name : options.cases)
-    cases.push_back(find_store_case(name));
-  if (cases.empty()) {
-    for (const StoreCase& one : kCases)
-      cases.push_back(&one);
-  }
+  const std::vector<const StoreCase*> cases = chosen_cases(std::span<const StoreCase>(kCases), options.cases);
   set_log_level(LogLevel::kWarning);
   const KvRows rows = KvRows::made_up(kLayers, kPromptBlocks * kBlockTokens, kChannels);
   Progress progress("rhizome bench");
@@ -282,15 +267,9 @@ int run_store_bench(const BenchOptions& options) {
       return kBenchFailed;
     }
     StoreStage stage{options.quick, progress, report, folder.path(), rows};
-    const Status measured = one->run(stage);
-    progress.pause();
-    if (measured) continue;
-    all_measured = false;
-    std::cerr << "rhizome bench: " << one->name << ": " << measured.error().reason << "\n";
+    all_measured = run_case(*one, stage) && all_measured;
   }
-  report.print_figures();
-  if (options.json) std::cout << report.json(kBenchName, machine_facts()) << "\n" << std::flush;
-  return all_measured && !report.failed() ? 0 : kBenchFailed;
+  return end_of_run(report, options, kBenchName, all_measured);
 }
 
 }  // namespace rhizome::bench
