@@ -26,9 +26,7 @@ class FileRingTest : public testing::TestWithParam<RingKind> {
     Result<Mapping> memory = Mapping::anonymous(2 * kFileBytes);
     ASSERT_TRUE(memory);
     memory_ = std::move(*memory);
-    FileSystem& files =
-        GetParam() == RingKind::kSynchronous ? static_cast<FileSystem&>(simulated_) : real_file_system();
-    Result<std::unique_ptr<File>> file = files.open(folder_.path("file"), OpenMode::kCreateDirect);
+    Result<std::unique_ptr<File>> file = files().open(folder_.path("file"), OpenMode::kCreateDirect);
     ASSERT_TRUE(file) << file.error().reason;
     file_ = std::move(*file);
     ASSERT_TRUE(file_->allocate(kFileBytes));
@@ -36,6 +34,10 @@ class FileRingTest : public testing::TestWithParam<RingKind> {
     Result<std::unique_ptr<FileRing>> ring = FileRing::create(options);
     if (!ring) GTEST_SKIP() << ring.error().reason;
     ring_ = std::move(*ring);
+  }
+
+  FileSystem& files() {
+    return GetParam() == RingKind::kSynchronous ? static_cast<FileSystem&>(simulated_) : real_file_system();
   }
 
   // All that is under way.
@@ -106,8 +108,7 @@ TEST_P(FileRingTest, AWaitEndsWhenItIsWoken) {
 }
 
 TEST_P(FileRingTest, ADescriptorThatCannotWriteSaysSo) {
-  if (GetParam() == RingKind::kSynchronous) GTEST_SKIP();
-  auto file = real_file_system().open(folder_.path("file"), OpenMode::kRead);
+  auto file = files().open(folder_.path("file"), OpenMode::kRead);
   ASSERT_TRUE(file);
   Result<std::unique_ptr<FileRing>> ring = FileRing::create({.kind = GetParam(), .files = {file->get()}});
   ASSERT_TRUE(ring);

@@ -49,12 +49,6 @@ void Admission::wrote(uint64_t bytes, uint64_t now_ns) {
   available_ -= static_cast<double>(bytes);
 }
 
-uint64_t Admission::bytes_available(uint64_t now_ns) {
-  if (options_.bytes_per_second == 0) return UINT64_MAX;
-  refill(now_ns);
-  return static_cast<uint64_t>(std::max(available_, 0.0));
-}
-
 void Admission::refill(uint64_t now_ns) {
   if (!began_) {
     began_ = true;

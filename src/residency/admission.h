@@ -47,7 +47,6 @@ class Admission {
 
   // Seconds saved for each byte, below which nothing is written.
   double threshold() const { return threshold_; }
-  uint64_t bytes_available(uint64_t now_ns);
 
   static double density(const WriteCandidate& candidate);
 

@@ -9,6 +9,7 @@ namespace rhizome {
 namespace {
 
 constexpr uint8_t kUsesMax = 255;
+constexpr size_t kQueueSlack = 1024;
 
 uint64_t hash_of(const BlockKey& key) {
   return BlockKeyHash()(key);
@@ -249,16 +250,26 @@ void BlockTable::enqueue(Location location, bool is_used) {
   Block& block = blocks_[location];
   if (is_used && block.uses > 1 && block.is_waiting) return;  // it is among the used ones already
   block.is_waiting = true;
-  (is_used ? used_ : fresh_).push_back({location, block.epoch});
+  std::deque<BlockRef>& queue = is_used ? used_ : fresh_;
+  // Nobody takes from the queues while the tier stands still, and places of blocks that are gone are used up.
+  if (queue.size() > 2 * blocks_.size() + kQueueSlack) {
+    std::erase_if(queue, [this](BlockRef ref) NO_THREAD_SAFETY_ANALYSIS { return !waits(ref); });
+  }
+  queue.push_back({location, block.epoch});
+}
+
+bool BlockTable::waits(BlockRef ref) {
+  const Block* const block = current(ref);
+  return block != nullptr && block->state == BlockState::kResident && block->image_bytes == 0 && !block->is_writing &&
+         block->is_waiting;
 }
 
 std::optional<BlockTable::Unwritten> BlockTable::take_unwritten(std::deque<BlockRef>& queue, uint64_t now_ns,
                                                                 uint64_t age_min_ns) {
   while (!queue.empty()) {
     const BlockRef ref = queue.front();
+    const bool is_stale = !waits(ref);
     Block* const block = current(ref);
-    const bool is_stale = block == nullptr || block->state != BlockState::kResident || block->image_bytes > 0 ||
-                          block->is_writing || !block->is_waiting;
     if (!is_stale && now_ns < block->stored_ns + age_min_ns) return std::nullopt;
     queue.pop_front();
     if (is_stale) continue;
@@ -339,7 +350,9 @@ bool BlockTable::forgotten_below(const BlockKey& key) {
 
 BlockCounts BlockTable::counts() const {
   const MutexLock lock(mutex_);
-  return counts_;
+  BlockCounts counts = counts_;
+  counts.queued = used_.size() + fresh_.size();
+  return counts;
 }
 
 }  // namespace rhizome

@@ -49,6 +49,7 @@ struct BlockCounts {
   uint64_t pinned = 0;  // resident ones in somebody's hands
   uint64_t below = 0;   // in a tier and not in memory, or on the way
   uint64_t copies = 0;  // resident or not, that a tier has
+  uint64_t queued = 0;  // places in the queues of those that wait for a write, used up ones included
 };
 
 class BlockTable {
@@ -161,6 +162,7 @@ class BlockTable {
   std::optional<Unwritten> take_unwritten(std::deque<BlockRef>& queue, uint64_t now_ns, uint64_t age_min_ns)
       REQUIRES(mutex_);
   SlotRef leave_memory(Location location) REQUIRES(mutex_);
+  bool waits(BlockRef ref) REQUIRES(mutex_);
   void drop_copy(Location location) REQUIRES(mutex_);
   void add_pin(Block& block) REQUIRES(mutex_);
   void drop_pin(Block& block) REQUIRES(mutex_);

@@ -1,5 +1,6 @@
 #include "store/block_table.h"
 
+#include <algorithm>
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -170,6 +171,34 @@ TEST_F(BlockTableTest, UsedOnesAreWrittenFirstEachOnce) {
   EXPECT_FALSE(table_.next_unwritten(10 * kAge, kAge)) << "not before it is used again";
   table_.unpin(there(table_.pin(b)).ref);
   EXPECT_TRUE(table_.next_unwritten(10 * kAge, kAge));
+}
+
+// The tier stands still: nobody takes from the queues, whatever comes and goes.
+TEST_F(BlockTableTest, QueuesDoNotGrowWithoutEnd) {
+  uint64_t most = 0;
+  for (uint32_t number = 0; number < 50000; ++number) {
+    const Location location = add(number);
+    table_.unpin(there(table_.pin(location)).ref);
+    most = std::max(most, table_.counts().queued);
+    table_.forget(location);
+  }
+  EXPECT_LT(most, 5000u);
+  add(1);
+  EXPECT_TRUE(table_.next_unwritten(kAge, kAge)) << "what waits is still found";
+  EXPECT_FALSE(table_.next_unwritten(kAge, kAge));
+}
+
+// Somebody else has come to use the block while it was being written.
+TEST_F(BlockTableTest, AReaderKeepsOneBlockFromItsDemotion) {
+  const Location location = add_written(1);
+  const auto reader = there(table_.pin(location));
+  EXPECT_FALSE(table_.demote(reader.ref, 0));
+  EXPECT_EQ(table_.state(location), BlockState::kResident);
+  const auto another = there(table_.pin(location));
+  EXPECT_FALSE(table_.demote(reader.ref, 1));
+  table_.unpin(another.ref);
+  table_.unpin(reader.ref);
+  EXPECT_TRUE(table_.demote(reader.ref, 0));
 }
 
 TEST_F(BlockTableTest, WithoutTiersNothingWaitsForAWrite) {

@@ -325,7 +325,6 @@ std::optional<bool> Mover::write_one(bool demotes) {
   flight.ref = block->ref;
   flight.keyspace = block->keyspace;
   flight.demotes = demotes;
-  flight.uses = block->uses;
   Result<Pinned> pinned = slab_.pin(block->slot);
   if (decision != WriteDecision::kNow || !pinned) {
     if (decision == WriteDecision::kNever) counters_.add(Counter::kWritesDeclined);
@@ -506,7 +505,8 @@ void Mover::rest(uint64_t at_most_ns) {
     const MutexLock lock(mutex_);
     if (std::exchange(woken_, false)) return;
     if (flights_.empty()) {
-      const uint64_t next = table_.next_write_ns(options_.admission.unused_wait_ns);
+      const uint64_t next =
+          options_.is_inclusive ? table_.next_write_ns(options_.admission.unused_wait_ns) : UINT64_MAX;
       const uint64_t now = clock_.monotonic_ns();
       const uint64_t until_next = next == UINT64_MAX ? at_most_ns : std::max(next, now + kRestMinNs) - now;
       changed_.wait_for(mutex_, std::min(at_most_ns, until_next));

@@ -120,7 +120,6 @@ class Mover {
     Pinned source;
     uint64_t image_bytes = 0;
     bool demotes = false;
-    uint32_t uses = 0;
   };
 
   const KeyspaceForm& form(uint32_t keyspace) const;

@@ -20,13 +20,11 @@ Staging::Buffer Staging::take(uint64_t bytes) {
     });
     if (fits != idle_.end()) {
       Buffer found = std::move(*fits);
-      idle_bytes_ -= found.bytes().size();
       idle_.erase(fits);
       return found;
     }
     while (bytes_ + size > bytes_max_ && !idle_.empty()) {
       bytes_ -= idle_.back().bytes().size();
-      idle_bytes_ -= idle_.back().bytes().size();
       leaving.push_back(std::move(idle_.back()));
       idle_.pop_back();
     }
@@ -47,16 +45,7 @@ Staging::Buffer Staging::take(uint64_t bytes) {
 void Staging::give_back(Buffer buffer) {
   if (!buffer) return;
   const MutexLock lock(mutex_);
-  idle_bytes_ += buffer.bytes().size();
   idle_.push_back(std::move(buffer));
-}
-
-void Staging::trim() {
-  std::vector<Buffer> leaving;
-  const MutexLock lock(mutex_);
-  bytes_ -= idle_bytes_;
-  idle_bytes_ = 0;
-  leaving = std::exchange(idle_, {});
 }
 
 }  // namespace rhizome

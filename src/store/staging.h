@@ -35,16 +35,11 @@ class Staging {
   // Nothing happens for an empty one.
   void give_back(Buffer buffer);
 
-  // Gives back to the kernel what nobody uses.
-  void trim();
-  uint64_t bytes_max() const { return bytes_max_; }
-
  private:
   const uint64_t bytes_max_;
   Mutex mutex_;
   std::vector<Buffer> idle_ GUARDED_BY(mutex_);
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;  // of all buffers
-  uint64_t idle_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rhizome

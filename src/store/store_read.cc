@@ -97,7 +97,7 @@ uint32_t Store::begin_loads(StoredPrefix& prefix, std::span<const Token> prompt,
     load.image_bytes = table_.image_bytes(location);
     load.parent = key_before(prefix, prompt, block);
     const Identity identity = identity_of(keyspace, prompt, block, load.parent);
-    load.key = next_key(load.parent, identity.tokens);
+    load.key = key_before(prefix, prompt, block + 1);
     load.position = identity.position;
     load.tokens.assign(identity.tokens.begin(), identity.tokens.end());
     load.slot = std::move(*slot);

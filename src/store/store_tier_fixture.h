@@ -52,6 +52,12 @@ class TieredUser : public TierParts, public StoreUser {
     clock.advance_ns(2 * kSecondNs);
     settle();
   }
+  // Stores the blocks, and they are in the tier alone afterwards.
+  void put_below(Root root, std::span<const Token> tokens) {
+    EXPECT_EQ(put(root, tokens), tokens.size() / store->block_tokens());
+    write_all();
+    push_out();
+  }
   // Whatever may leave memory does.
   void push_out() {
     while (StoreTestAccess::demote_one(*store)) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "slab/block_copy.h"
+#include "store/forwarding_tier_fixture.h"
 #include "store/store_tier_fixture.h"
 
 namespace rhizome {
@@ -128,9 +130,7 @@ TEST(StoreTier, ADemotionNoticesThatTheBlockIsAnother) {
 TEST(StoreTier, WhatTheTierForgetsIsFoundNoMore) {
   TieredUser user({.tier_bytes = 60 << 10});
   const Root a = user.open(keyspace_named("a"));
-  user.put(a, chain(1, 8));
-  user.write_all();
-  user.push_out();
+  user.put_below(a, chain(1, 8));
   EXPECT_EQ(user.store->peek(a, chain(1, 8)), 8u);
   // Some 18 images fit; the oldest of the first chain have to go.
   user.put(a, chain(100, 14));
@@ -148,9 +148,7 @@ TEST(StoreTier, ALoadThatFailsEndsThePrefixAndNothingElse) {
   TieredUser user;
   const Root a = user.open(keyspace_named("a"));
   const std::vector<Token> tokens = chain(1, 6);
-  user.put(a, tokens);
-  user.write_all();
-  user.push_out();
+  user.put_below(a, tokens);
   user.faults->set_faults({.fail = 1});
   EXPECT_EQ(user.get(a, tokens), 0u);
   EXPECT_EQ(user.reason, Reason::kLoadFailed);
@@ -165,9 +163,7 @@ TEST(StoreTier, ALoadThatIsLateIsGivenUp) {
   TieredUser user({.tiering = {.load_wait_ns = kSecondNs}});
   const Root a = user.open(keyspace_named("a"));
   const std::vector<Token> tokens = chain(1, 3);
-  user.put(a, tokens);
-  user.write_all();
-  user.push_out();
+  user.put_below(a, tokens);
   StoredPrefix prefix = user.look_up(a, tokens);
   EXPECT_EQ(user.store->promote(prefix, tokens, 0, 3), 3u);
   user.clock.advance_ns(2 * kSecondNs);
@@ -214,9 +210,7 @@ TEST(StoreTier, OneFlightForABlock) {
   TieredUser user;
   const Root a = user.open(keyspace_named("a"));
   const std::vector<Token> tokens = chain(1, 4);
-  user.put(a, tokens);
-  user.write_all();
-  user.push_out();
+  user.put_below(a, tokens);
   StoredPrefix first = user.look_up(a, tokens);
   StoredPrefix second = user.look_up(a, tokens);
   EXPECT_EQ(user.store->promote(first, tokens, 0, 4), 4u);
@@ -231,9 +225,7 @@ TEST(StoreTier, AskedForTwiceIsHeldOnce) {
   TieredUser user;
   const Root a = user.open(keyspace_named("a"));
   const std::vector<Token> tokens = chain(1, 4);
-  user.put(a, tokens);
-  user.write_all();
-  user.push_out();
+  user.put_below(a, tokens);
   StoredPrefix prefix = user.look_up(a, tokens);
   EXPECT_EQ(user.store->promote(prefix, tokens, 0, 2), 2u);
   EXPECT_EQ(user.store->promote(prefix, tokens, 0, 4), 4u);
@@ -277,9 +269,7 @@ TEST(StoreTier, AMovedPrefixBeginsAnew) {
 TEST(StoreTier, WhenAllIsPinnedNothingIsLostBelow) {
   TieredUser user({.memory_bytes = 3 << 20});
   const Root a = user.open(keyspace_named("a"), 24 << 10);
-  user.put(a, chain(1, 20));
-  user.write_all();
-  user.push_out();
+  user.put_below(a, chain(1, 20));
   std::vector<Token> tokens = chain(1000, 200);
   const size_t stored = user.put(a, tokens);
   ASSERT_GT(stored, 20u);
@@ -336,9 +326,7 @@ TEST(StoreTier, AThrottledTierIsNotWaitedFor) {
   TieredUser user;
   const Root a = user.open(keyspace_named("a"));
   const std::vector<Token> tokens = chain(1, 8);
-  user.put(a, tokens);
-  user.write_all();
-  user.push_out();
+  user.put_below(a, tokens);
   // The first load takes two seconds of the test's clock; the engine computes the same in 10 ms.
   StoredPrefix prefix = user.look_up(a, tokens);
   EXPECT_EQ(user.store->promote(prefix, tokens, 0, 8), 8u);
@@ -359,6 +347,40 @@ TEST(StoreTier, AThrottledTierIsNotWaitedFor) {
     user.store->observe_compute(128, 0, 10);
   EXPECT_EQ(user.get(a, tokens), 8u);
   EXPECT_EQ(user.count(Counter::kPromotions), 16u);
+}
+
+// A tier in whose collect() somebody copies blocks on the reader's way.
+class CopyingTier final : public ForwardingTier {
+ public:
+  using ForwardingTier::ForwardingTier;
+  size_t collect(std::span<TierCompletion> out, uint64_t wait_ns) override {
+    if (copies) copy_block_bytes(to_, from_);
+    return ForwardingTier::collect(out, wait_ns);
+  }
+  bool copies = false;
+
+ private:
+  std::vector<std::byte> from_ = std::vector<std::byte>(1000);
+  std::vector<std::byte> to_ = std::vector<std::byte>(1000);
+};
+
+TEST(StoreTier, ACopyForAHitIsCounted) {
+  ManualClock clock(kSecondNs);
+  auto made = std::make_unique<CopyingTier>(std::make_unique<MemoryTier>(MemoryTierOptions{.clock = &clock}));
+  CopyingTier& tier = *made;
+  StoreUser user(StoreOptions{
+      .memory_bytes = 4 << 20, .tier = std::move(made), .tiering = {.background = false, .clock = &clock}});
+  const Root a = user.open(keyspace_named("a"));
+  const std::vector<Token> tokens = chain(1, 3);
+  user.put(a, tokens);
+  user.store->flush(clock.monotonic_ns() + kSecondNs);
+  EXPECT_EQ(user.get(a, tokens), 3u);
+  EXPECT_EQ(user.count(Counter::kHitCopiedBytes), 0u) << "hits in memory";
+  while (StoreTestAccess::demote_one(*user.store)) {
+  }
+  tier.copies = true;
+  EXPECT_EQ(user.get(a, tokens), 3u);
+  EXPECT_GE(user.count(Counter::kHitCopiedBytes), 1000u);
 }
 
 // Bytes that went bad in memory are not carried into the tier.
