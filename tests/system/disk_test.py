@@ -1,4 +1,5 @@
 """Blocks that outlive the server: an orderly end, kill -9, two servers on one directory, a directory that cannot be."""
+import json
 import re
 import signal
 import time
@@ -10,6 +11,10 @@ WORDS = ('-np', '2', '--disk', '64MiB', '--exact', '--metrics-port', '0', '-c', 
 
 
 class Disk(program.Case):
+    def setUp(self):
+        super().setUp()
+        self.blocks = self.folder / 'cache' / 'rhizome' / 'blocks'
+
     def serve_disk(self, *words):
         running = self.start('serve', '-m', program.MODEL, '-t', '1', '--port', '0', *WORDS, *words,
                              **program.LOGS_WEIGHTS)
@@ -22,12 +27,16 @@ class Disk(program.Case):
     def value(self, running, name):
         return float(re.search(rf'(?m)^{re.escape(name)} (\S+)$', running.get('/metrics', running.metrics))[1])
 
-    def wait_for_writes(self, running):
+    def images(self):
+        """How many are in the files, read by another process."""
+        done = self.call('inspect', '--json', self.blocks)
+        return json.loads(done.stdout)['images']
+
+    def wait_for_files(self, running):
+        """Until all blocks are in the files: a write that is done may still be in a buffer."""
         deadline = time.monotonic() + program.PATIENCE
-        while self.value(running, 'rhizome_blocks_written_total{tier="disk"}') < \
-                self.value(running, 'rhizome_blocks_exported_total'):
+        while self.images() < self.value(running, 'rhizome_blocks_exported_total'):
             self.assertLess(time.monotonic(), deadline, 'blocks do not get to the disk')
-            time.sleep(0.05)
 
     def answer(self, running, **wishes):
         answer = running.complete(PROMPT, max_tokens=12, **wishes)
@@ -56,8 +65,7 @@ class Disk(program.Case):
     def test_a_killed_server_leaves_its_blocks(self):
         running = self.serve_disk()
         text, _, _ = self.answer(running)
-        self.wait_for_writes(running)
-        time.sleep(0.4)  # what was written last may be in a buffer that long
+        self.wait_for_files(running)
         child = program.Watched(running.child())
         running.process.kill()
         self.assertTrue(child.wait())
@@ -88,7 +96,7 @@ class Disk(program.Case):
         self.answer(running)
         running.process.send_signal(signal.SIGTERM)
         running.finish()
-        done = self.call('inspect', self.folder / 'cache' / 'rhizome' / 'blocks')
+        done = self.call('inspect', self.blocks)
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
