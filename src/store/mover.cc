@@ -259,6 +259,11 @@ void Mover::load_is_over(const Flight& flight, bool failed) {
   batches_.erase(found);
 }
 
+void Mover::observe_late(uint64_t bytes, uint64_t waited_ns) {
+  const MutexLock lock(mutex_);
+  model_.observe_load(bytes, static_cast<double>(waited_ns) / kNanosecondsPerSecond, clock_.monotonic_ns());
+}
+
 LoadPlan Mover::plan(const LoadQuestion& question) {
   const MutexLock lock(mutex_);
   return model_.plan(question);

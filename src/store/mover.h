@@ -75,6 +75,8 @@ class Mover {
   // Sleeps until the block is not being loaded any more, but no longer than that; may return early.
   void wait(Location location, uint64_t at_most_ns);
 
+  // A reader has waited so long for so many bytes and gave up: a tier that does not answer must not be believed in.
+  void observe_late(uint64_t bytes, uint64_t waited_ns);
   LoadPlan plan(const LoadQuestion& question);
   void observe_compute(uint64_t tokens, uint64_t before, double seconds);
 

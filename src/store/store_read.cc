@@ -66,7 +66,8 @@ uint32_t Store::promote(StoredPrefix& prefix, std::span<const Token> prompt, uin
     wait =
         std::max(kLoadWaitMinNs, static_cast<uint64_t>(plan.compute_seconds * kComputeTimes * kNanosecondsPerSecond));
   }
-  prefix.load_deadline_ns_ = now_ns() + wait;
+  prefix.load_began_ns_ = now_ns();
+  prefix.load_deadline_ns_ = prefix.load_began_ns_ + wait;
   return begin_loads(prefix, prompt, first_below, end, plan.load_seconds);
 }
 
@@ -164,13 +165,17 @@ bool Store::await(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t 
   if (mover_ == nullptr) return false;
   const Location location = prefix.locations_[block];
   if (!prefix.held_[block].was_asked_for) {
-    prefix.load_deadline_ns_ = now_ns() + options_.tiering.load_wait_ns;
+    prefix.load_began_ns_ = now_ns();
+    prefix.load_deadline_ns_ = prefix.load_began_ns_ + options_.tiering.load_wait_ns;
     begin_loads(prefix, prompt, block, block + 1, 0);
   }
   while (table_.state(location) == BlockState::kLoading && now_ns() < prefix.load_deadline_ns_) {
     if (options_.tiering.background || !step()) mover_->wait(location, prefix.load_deadline_ns_ - now_ns());
   }
   if (hold(prefix, block)) return true;
+  if (table_.state(location) == BlockState::kLoading) {
+    mover_->observe_late(table_.image_bytes(location), now_ns() - prefix.load_began_ns_);
+  }
   if (mover_->take_gone()) forget_gone();
   return false;
 }

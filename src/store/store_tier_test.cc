@@ -205,6 +205,55 @@ TEST(StoreTier, FlippedAndTornImagesAreMisses) {
   user.expect_at_rest();
 }
 
+// A tier that takes reads and never answers them.
+class StuckTier final : public ForwardingTier {
+ public:
+  using ForwardingTier::ForwardingTier;
+  size_t collect(std::span<TierCompletion> out, uint64_t wait_ns) override {
+    return is_stuck ? 0 : ForwardingTier::collect(out, wait_ns);
+  }
+  bool is_stuck = false;
+};
+
+// T8: the first request waits its time; those after it do not.
+TEST(StoreTier, ATierThatDoesNotAnswerIsWaitedForOnce) {
+  ManualClock clock(kSecondNs);
+  auto made = std::make_unique<StuckTier>(std::make_unique<MemoryTier>(MemoryTierOptions{.clock = &clock}));
+  StuckTier& tier = *made;
+  StoreUser user(StoreOptions{.memory_bytes = 4 << 20,
+                              .tier = std::move(made),
+                              .tiering = {.load_wait_ns = kSecondNs, .background = false, .clock = &clock}});
+  const Root a = user.open(keyspace_named("a"));
+  for (Token i = 0; i < 20; ++i)
+    user.put(a, chain(100 * i, 3));
+  user.store->flush(clock.monotonic_ns() + kSecondNs);
+  while (StoreTestAccess::demote_one(*user.store)) {
+  }
+  tier.is_stuck = true;
+  const std::vector<Token> tokens = chain(0, 3);
+  StoredPrefix first = user.look_up(a, tokens);
+  EXPECT_EQ(user.store->promote(first, tokens, 0, 3), 3u);
+  clock.advance_ns(2 * kSecondNs);
+  EXPECT_EQ(user.store->read(first, tokens, 0).error().code, Code::kUnavailable);
+  first.release();
+  for (int i = 0; i < 3; ++i)
+    user.store->observe_compute(48, 0, 0.05);  // the request computed what did not come
+  for (Token i = 0; i < 20; ++i) {
+    const std::vector<Token> other = chain(100 * i, 3);
+    StoredPrefix prefix = user.look_up(a, other);
+    EXPECT_EQ(user.store->promote(prefix, other, 0, 3), 0u) << i;
+  }
+  EXPECT_EQ(user.count(Counter::kDecisionsCompute), 20u);
+  // It answers again, and is tried now and then.
+  tier.is_stuck = false;
+  while (user.store->step()) {
+  }
+  size_t found = 0;
+  for (int i = 0; i < 64 && found == 0; ++i)
+    found = user.get(a, tokens);
+  EXPECT_EQ(found, 3u);
+}
+
 // Two readers, one load: whoever comes second waits for the first one's.
 TEST(StoreTier, OneFlightForABlock) {
   TieredUser user;

@@ -21,6 +21,7 @@ StoredPrefix& StoredPrefix::operator=(StoredPrefix&& other) noexcept {
   key_ = other.key_;
   key_block_ = std::exchange(other.key_block_, 0);
   loaded_ = std::exchange(other.loaded_, 0);
+  load_began_ns_ = other.load_began_ns_;
   load_deadline_ns_ = other.load_deadline_ns_;
   reason_ = other.reason_;
   return *this;

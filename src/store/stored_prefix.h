@@ -55,6 +55,7 @@ class StoredPrefix {
   BlockKey key_;
   uint32_t key_block_ = 0;
   uint32_t loaded_ = 0;
+  uint64_t load_began_ns_ = 0;
   uint64_t load_deadline_ns_ = 0;
   Reason reason_ = Reason::kNeverStored;
 };
