@@ -10,15 +10,6 @@
 namespace rhizome {
 namespace {
 
-std::vector<Token> chain(Token first, size_t blocks) {
-  std::vector<Token> tokens;
-  for (size_t i = 0; i < blocks; ++i) {
-    const std::vector<Token> block = blocks_of({static_cast<Token>(first + i)});
-    tokens.insert(tokens.end(), block.begin(), block.end());
-  }
-  return tokens;
-}
-
 TEST(StoreTier, WhatLeftMemoryComesBack) {
   TieredUser user;
   const Root a = user.open(keyspace_named("a"));
