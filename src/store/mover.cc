@@ -271,6 +271,11 @@ LoadPlan Mover::plan(const LoadQuestion& question) {
   return model_.plan(question);
 }
 
+LoadPlan Mover::predict(const LoadQuestion& question) const {
+  const MutexLock lock(mutex_);
+  return model_.predict(question);
+}
+
 void Mover::observe_compute(uint64_t tokens, uint64_t before, double seconds) {
   const uint64_t now = clock_.monotonic_ns();
   const MutexLock lock(mutex_);

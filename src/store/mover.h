@@ -99,6 +99,7 @@ class Mover {
   // A reader has waited so long for so many bytes and gave up: a tier that does not answer must not be believed in.
   void observe_late(uint64_t bytes, uint64_t waited_ns);
   LoadPlan plan(const LoadQuestion& question);
+  LoadPlan predict(const LoadQuestion& question) const;
   void observe_compute(uint64_t tokens, uint64_t before, double seconds);
 
   // Does what can be done without waiting; false: there was nothing.

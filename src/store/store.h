@@ -31,6 +31,7 @@
 #include "slab/slab.h"
 #include "store/block_draft.h"
 #include "store/block_table.h"
+#include "store/load_split.h"
 #include "store/mover.h"
 #include "store/stored_prefix.h"
 #include "store/tiering_options.h"
@@ -76,6 +77,13 @@ class Store {
   // Returns where the part ends that it pays to read: before `end` when computing the rest is expected to be faster
   // than loading it, or there is no memory for more. read() waits for what is on its way. `prompt` is the look-up's.
   uint32_t promote(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end);
+
+  // The same without that choice: for the part that plan() leaves to loading.
+  uint32_t load(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end);
+
+  // Where computing and loading of blocks [first, end) of a prefix would meet. Takes no pin and begins nothing. `end`
+  // is less when a block is gone that the prefix had.
+  LoadSplit plan(const StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end) const;
 
   // The payload of block `block` of a prefix, once its checksum agrees with its bytes and its identity with `prompt`
   // (the look-up's). Valid until the prefix is released. Cheapest in ascending order. kOutOfRange: the prefix or the
@@ -163,6 +171,7 @@ class Store {
 
   // store_read.cc
   const BlockKey& key_before(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t block) const;
+  uint32_t promote(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end, bool weighs);
   bool hold(StoredPrefix& prefix, uint32_t block);
   uint32_t begin_loads(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end,
                        double predicted_seconds);
