@@ -39,6 +39,7 @@ Mover::Mover(std::unique_ptr<Tier> tier, Slab& slab, uint64_t slots_bytes, Block
       counters_(counters),
       staging_(options.staging_bytes),
       admission_(options.admission) {
+  RHIZOME_CHECK(options.watermarks.low <= options.watermarks.high && options.watermarks.high <= 100);
   publish_usage();
 }
 
@@ -505,17 +506,21 @@ void Mover::around_is_over(Flight& flight, bool is_written, bool again) {
 
 // --- room
 
-bool Mover::is_short(uint32_t percent) const {
-  return slab_.usage().free_bytes * 100 < slots_bytes_ * (100 - std::min(percent, 100u));
+bool Mover::is_above(uint32_t percent) const {
+  return slab_.usage().free_bytes * 100 < slots_bytes_ * (100 - percent);
+}
+
+bool Mover::is_below(uint32_t percent) const {
+  return slab_.usage().free_bytes * 100 > slots_bytes_ * (100 - percent);
 }
 
 bool Mover::keep_free() {
   // Somebody found no slot: whatever the marks say.
   const bool is_pressed = is_pressed_.exchange(false, std::memory_order_relaxed);
-  is_demoting_ = is_short(is_demoting_ ? options_.demote_to_percent : options_.demote_from_percent);
+  is_demoting_ = is_demoting_ ? !is_below(options_.watermarks.low) : is_above(options_.watermarks.high);
   if (!is_demoting_ && !is_pressed) return false;
   bool any = false;
-  for (size_t i = 0; i < kDemotedAtOnce && is_short(options_.demote_to_percent); ++i) {
+  for (size_t i = 0; i < kDemotedAtOnce && !is_below(options_.watermarks.low); ++i) {
     const std::optional<BlockTable::Demoted> demoted = table_.demote(kLooksPerDemotion);
     if (!demoted) break;
     const Status freed = slab_.free(demoted->slot);

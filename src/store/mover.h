@@ -167,7 +167,9 @@ class Mover {
   bool submit_around() REQUIRES(step_mutex_);
   void around_is_over(Flight& flight, bool is_written, bool again);
   bool keep_free() REQUIRES(step_mutex_);
-  bool is_short(uint32_t percent) const;
+  // More than that, or less than that, of what slots can have is full.
+  bool is_above(uint32_t percent) const;
+  bool is_below(uint32_t percent) const;
   void publish_usage();
 
   const TieringOptions options_;

@@ -147,7 +147,7 @@ TEST(StoreTierRandom, TwoSizesAndNoCopyBelow) {
                        .tier_bytes = 2 << 20,
                        .faults = kSomeFaults,
                        .seed = seed,
-                       .tiering = {.is_inclusive = false, .demote_from_percent = 90, .demote_to_percent = 70}},
+                       .tiering = {.is_inclusive = false, .watermarks = {.high = 90, .low = 70}}},
                       {3000, 24577}, seed);
   run(random, 20000);
 }
