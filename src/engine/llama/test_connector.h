@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/client.h"
@@ -34,6 +35,9 @@ void expect_bit_equal(const Answer& a, const Answer& b);
 class TestCache {
  public:
   explicit TestCache(uint64_t memory_bytes = uint64_t{64} << 20, uint32_t block_tokens = 16);
+  // Whose client stands in front of another one.
+  TestCache(std::unique_ptr<Counters> counters_of_both, std::unique_ptr<Client> in_front)
+      : counters(std::move(counters_of_both)), client(std::move(in_front)) {}
 
   uint64_t count(Counter counter) const { return counters->get(counter); }
   // Rows that the engine's forward pass has computed, of all kinds but the probe's.

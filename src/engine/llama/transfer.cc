@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "contract/check.h"
 #include "machine/clock.h"
 #include "telemetry/log.h"
 
@@ -214,7 +213,7 @@ Transfer::Restored Transfer::restore(int64_t seq, KeyspaceId keyspace, std::span
   }
   if (end * block_tokens_ > held) {
     const uint64_t begin_ns = monotonic_now_ns();
-    result.outcome = unified ? import_unified(seq, prompt, Span{first, end}) : import_stream(seq, prompt, end);
+    result.outcome = unified ? import_unified(seq, prompt, Span{first, end}) : import_stream(seq, prompt, end, unit);
     engine_.counters.add(Counter::kRestoreTime, monotonic_now_ns() - begin_ns);
     const uint32_t rows = sequences_.at(seq).rows();
     if (result.outcome == Outcome::kDone && rows < end * block_tokens_) result.reason = hit_.reason();
@@ -288,15 +287,19 @@ Transfer::Outcome Transfer::import_unified(int64_t seq, std::span<const Token> p
   return Outcome::kDone;
 }
 
-Transfer::Outcome Transfer::import_stream(int64_t seq, std::span<const Token> prompt, uint32_t blocks_count) {
+Transfer::Outcome Transfer::import_stream(int64_t seq, std::span<const Token> prompt, uint32_t blocks_count,
+                                          uint32_t unit) {
   payloads_.clear();
-  for (uint32_t block = 0; block < blocks_count; ++block) {
-    const auto payload = engine_.client.read(hit_, prompt, block);
-    RHIZOME_CHECK(payload);  // verified a moment ago, pinned and immutable since
+  while (payloads_.size() < blocks_count) {
+    // Verified a moment ago and pinned since, but memory may rot at any time.
+    const auto payload = engine_.client.read(hit_, prompt, payloads_.size());
+    if (!payload) break;
     payloads_.push_back(*payload);
   }
-  const uint32_t rows = blocks_count * block_tokens_;
-  const BlobWriter writer(engine_.facts.shape.blob, block_tokens_, 0, blocks_count, window_from(rows));
+  const uint32_t rows = static_cast<uint32_t>(payloads_.size()) * block_tokens_ / unit * unit;
+  if (rows <= sequences_.at(seq).rows()) return Outcome::kDone;
+  payloads_.resize(rows / block_tokens_);
+  const BlobWriter writer(engine_.facts.shape.blob, block_tokens_, 0, rows / block_tokens_, window_from(rows));
   blob_ = buffer(writer.bytes());
   writer.write(payloads_, blob_);
   const auto id = static_cast<llama_seq_id>(seq);

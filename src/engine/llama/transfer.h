@@ -75,7 +75,8 @@ class Transfer {
   // before it.
   bool gather(std::span<const Token> prompt, uint32_t window, Piece& piece);
   Outcome import_unified(int64_t seq, std::span<const Token> prompt, Span blocks);
-  Outcome import_stream(int64_t seq, std::span<const Token> prompt, uint32_t blocks_count);
+  // As many whole units of the first blocks as still verify; nothing when the sequence has as many rows.
+  Outcome import_stream(int64_t seq, std::span<const Token> prompt, uint32_t blocks_count, uint32_t unit);
   // The first position of the window's rows that a sequence of `rows` rows needs, rounded down to a block.
   uint32_t window_from(uint32_t rows) const;
 
