@@ -84,11 +84,13 @@ Store::Store(StoreOptions options, std::unique_ptr<Slab> slab, uint64_t charged,
               .memory_bytes = options_.index_bytes_max != 0 ? options_.index_bytes_max
                                                             : std::max(options_.memory_bytes, kIndexBytesMin)}),
       below_max_(choose_below_max(options_)),
+      below_block_bytes_(below_block_bytes(options_)),
       opened_(std::make_unique<std::atomic<Opened*>[]>(options_.keyspaces_max + 1)) {
   counters_.set(Counter::kMemoryCapacity, options_.memory_bytes);
   if (options_.tier != nullptr) {
     mover_ = std::make_unique<Mover>(std::move(options_.tier), *slab_, options_.memory_bytes - charged, table_,
                                      counters_, options_.tiering);
+    bound_recovered();
   }
   publish_used();
 }
@@ -305,6 +307,7 @@ bool Store::step() {
   any = publish_around() || any;
   if (mover_->take_gone()) forget_gone();
   if (table_.counts().below > below_max_) keep_below_bounded();
+  if (any) bound_recovered();
   if (any) publish_used();
   return any;
 }

@@ -168,6 +168,7 @@ class Store {
 
   // store_open.cc
   void recover(const Opened& keyspace);
+  void bound_recovered();
 
   // store_read.cc
   const BlockKey& key_before(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t block) const;
@@ -203,6 +204,7 @@ class Store {
   BlockTable table_;
   Index index_;
   uint64_t below_max_ = 0;  // blocks that are described though they are not in memory
+  const uint64_t below_block_bytes_;
 
   Mutex open_mutex_;
   // By root, written once under open_mutex_, read without a lock.

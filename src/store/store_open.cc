@@ -68,10 +68,18 @@ Result<Root> Store::open(const Keyspace& keyspace, const BlockGeometry& geometry
   if (mover_ != nullptr) {
     mover_->open(root->value, form);
     recover(made);
+    bound_recovered();
   }
   opened_[root->value].store(&made, std::memory_order_release);  // pairs with the acquire in opened()
   publish_used();
   return *root;
+}
+
+// Until it is opened, a keyspace costs what its blocks will cost once they are known, or less: it is paid for out of
+// what describes blocks that are only below, as far as that is not used.
+void Store::bound_recovered() {
+  const uint64_t below = std::min(table_.counts().below, below_max_);
+  mover_->tier().bound_recovered((below_max_ - below) * below_block_bytes_);
 }
 
 // The index is told once for each end of a path; each block is inserted with the first end that it leads to.
@@ -95,6 +103,7 @@ void Store::recover(const Opened& keyspace) {
     found.blocks.push_back(added);
     found.tokens.insert(found.tokens.end(), block.tokens.begin(), block.tokens.end());
   });
+  mover_->tier().forget_recovered(keyspace.form.digest);
   std::vector<uint32_t> path;
   std::vector<Token> tokens;
   std::vector<Location> locations;

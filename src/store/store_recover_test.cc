@@ -23,6 +23,8 @@ class RecoveringTier final : public ForwardingTier {
       take(block);
     }
   }
+  void forget_recovered(const Digest& keyspace) override { forgotten.push_back(keyspace); }
+  void bound_recovered(uint64_t bytes_max) override { bound = bytes_max; }
   // Returns the block's key.
   BlockKey add(const BlockKey& parent, uint32_t position, const std::vector<Token>& of) {
     const BlockKey key = next_key(parent, of);
@@ -34,6 +36,8 @@ class RecoveringTier final : public ForwardingTier {
   std::vector<RecoveredBlock> blocks;
   std::vector<std::vector<Token>> tokens;
   Digest asked_for{};
+  std::vector<Digest> forgotten;
+  uint64_t bound = UINT64_MAX;
 };
 
 class StoreRecover : public testing::Test {
@@ -74,6 +78,22 @@ TEST_F(StoreRecover, PathsThatShareAHead) {
   user_->expect_at_rest();
   EXPECT_EQ(user_->put(root, blocks_of({1, 2, 3})), 3u);
   EXPECT_EQ(user_->get(root, blocks_of({1, 2, 3})), 3u);
+}
+
+// What nobody opens is paid for out of the same share of memory as what is described because it was opened.
+TEST_F(StoreRecover, WhatNobodyOpensIsBounded) {
+  const uint64_t bound = tier_->bound;
+  EXPECT_GT(bound, 0u);
+  EXPECT_LE(bound, uint64_t{4} << 20 >> 4) << "a sixteenth of memory";
+  BlockKey last = root_;
+  for (uint32_t i = 0; i < 20; ++i)
+    last = tier_->add(last, i * 16, blocks_of({i}));
+  open();
+  EXPECT_EQ(tier_->forgotten, std::vector<Digest>{keyspace_.digest()}) << "it is in the index now";
+  EXPECT_EQ(user_->store->block_counts().below, 20u);
+  const uint64_t described = bound - tier_->bound;
+  EXPECT_EQ(described % 20, 0u);
+  EXPECT_GT(described / 20, BlockTable::block_bytes());
 }
 
 TEST_F(StoreRecover, OnlyUnderTheKeyThatParentAndTokensMake) {

@@ -111,7 +111,11 @@ class Tier {
   // The images of a keyspace that were there at start, and whose identity was legible: parents before their children,
   // no child without its parent. Tokens are valid during the call. May be called until forget_recovered().
   virtual void for_each_recovered(const Digest&, const std::function<void(const RecoveredBlock&)>&) {}
-  virtual void forget_recovered() {}
+  // Gives the memory of a keyspace's identities back: whoever wanted them has them.
+  virtual void forget_recovered(const Digest&) {}
+  // The same for others, until no more than so many bytes are kept. Images stay; the next start finds their identities.
+  virtual void bound_recovered(uint64_t) {}
+  virtual uint64_t recovered_bytes() const { return 0; }
 
  protected:
   Tier() = default;

@@ -76,8 +76,16 @@ void DiskTier::for_each_recovered(const Digest& keyspace, const std::function<vo
   worker_->device().recovered.for_each(keyspace, worker_->device().index, take);
 }
 
-void DiskTier::forget_recovered() {
-  worker_->device().recovered.clear();
+void DiskTier::forget_recovered(const Digest& keyspace) {
+  worker_->device().recovered.forget(keyspace);
+}
+
+void DiskTier::bound_recovered(uint64_t bytes_max) {
+  worker_->device().recovered.bound(bytes_max);
+}
+
+uint64_t DiskTier::recovered_bytes() const {
+  return worker_->device().recovered.bytes();
 }
 
 }  // namespace rhizome

@@ -111,8 +111,11 @@ class DiskTier final : public Tier {
   // All blocks of one keyspace that were found and are still there, parents before children; a block is left out when
   // its parent is, when its key is not that of its parent and tokens, or its position not the one behind its parent.
   void for_each_recovered(const Digest& keyspace, const std::function<void(const RecoveredBlock&)>& take) override;
-  // Gives the memory of the identities back; then nothing is recovered any more.
-  void forget_recovered() override;
+  void forget_recovered(const Digest& keyspace) override;
+  // The keyspace goes first that was written to longest ago; of the last one what lies farthest from a prompt's
+  // beginning. With 0 nothing is recovered any more.
+  void bound_recovered(uint64_t bytes_max) override;
+  uint64_t recovered_bytes() const override;
 
  private:
   class Worker;

@@ -241,7 +241,7 @@ class PoolOpening {
         segment.state = SegmentState::kOpen;
         segment.entries = found.contents.entries;
       }
-      device_.recovered.add(static_cast<uint32_t>(pool_.segments.size()), std::move(found.contents.entries));
+      device_.recovered.add(static_cast<uint32_t>(pool_.segments.size()), found.contents.entries);
     }
     pool_.segments.push_back(std::move(segment));
   }
