@@ -69,6 +69,7 @@ class FileSystem {
 
   // As make_private_directory().
   virtual Status make_directory(const std::string& path) = 0;
+  // kFailedPrecondition for what is there and is no regular file: a directory, a link, a pipe. Waits for nobody.
   virtual Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) = 0;
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status remove(const std::string& path) = 0;

@@ -62,5 +62,22 @@ TEST(FileSystemTest, ALinkIsNotFollowed) {
   EXPECT_FALSE(real_file_system().open(folder.path("a"), OpenMode::kRead));
 }
 
+TEST(FileSystemTest, WhatIsNoRegularFileIsRefusedAtOnce) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  ASSERT_EQ(::mkdir(folder.path("below").c_str(), 0700), 0);
+  ASSERT_EQ(::symlink("below", folder.path("link").c_str()), 0);
+  for (const char* const name : {"pipe", "below", "link"}) {
+    for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadWrite, OpenMode::kReadDirect}) {
+      const auto opened = real_file_system().open(folder.path(name), mode);
+      ASSERT_FALSE(opened) << name;
+      EXPECT_EQ(opened.error().code, Code::kFailedPrecondition) << name;
+    }
+  }
+  ASSERT_EQ(::mkfifo(folder.path("lock").c_str(), 0600), 0);
+  EXPECT_FALSE(real_file_system().is_locked(folder.path())) << "nor is one waited for";
+  EXPECT_EQ(real_file_system().open("/dev/null", OpenMode::kRead).error().code, Code::kFailedPrecondition);
+}
+
 }  // namespace
 }  // namespace rhizome

@@ -5,8 +5,12 @@
 #include <string>
 #include <vector>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
+#include "machine/temporary_folder.h"
 #include "tier/disk/disk_world_fixture.h"
 #include "tier/disk/record.h"
 #include "tier/disk/segment_header.h"
@@ -194,6 +198,22 @@ TEST_F(DiskTierTest, AnotherVersionIsLeftAlone) {
   write(100, 300);
   world_.close();
   EXPECT_EQ(world_.files().contents(path_of(1)), theirs);
+}
+
+// One thing that cannot be opened shall not cost the whole disk.
+TEST(DiskTierPlaces, WhatIsNoFileIsLeftAlone) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo(folder.path("segment-00000").c_str(), 0600), 0);
+  ASSERT_EQ(::mkdir(folder.path("segment-00002").c_str(), 0700), 0);
+  ASSERT_EQ(::symlink("/dev/zero", folder.path("segment-00003").c_str()), 0);
+  const auto tier = DiskTier::open({.directory = folder.path(), .bytes_max = 1 << 20});
+  ASSERT_TRUE(tier) << tier.error().reason;
+  EXPECT_EQ((*tier)->disk_usage().segments_left_alone, 3u);
+  EXPECT_EQ((*tier)->disk_usage().segments, 4u);
+  EXPECT_EQ((*tier)->disk_usage().mode, DiskMode::kGood);
+  EXPECT_EQ(*real_file_system().list(folder.path()),
+            (std::vector<std::string>{"lock", "segment-00000", "segment-00001", "segment-00002", "segment-00003",
+                                      "segment-00004", "segment-00005", "segment-00006"}));
 }
 
 TEST_F(DiskTierTest, AnotherSizeKeepsWhatFits) {

@@ -68,7 +68,14 @@ class PoolOpening {
       const std::optional<uint32_t> number = segment_number(name);
       if (!number) continue;
       Result<std::unique_ptr<File>> file = device_.files.open(path_of(*number), OpenMode::kReadWriteDirect);
-      if (!file) return fail(file.error());
+      if (!file) {
+        const Code code = file.error().code;
+        if (code != Code::kFailedPrecondition && code != Code::kPermissionDenied) return fail(file.error());
+        log_warning("{}: it has the name of a segment of the disk tier and is left alone: {}", path_of(*number),
+                    file.error().reason);
+        leave_alone(*number);
+        continue;
+      }
       FoundSegment found;
       found.segment.number = *number;
       found.segment.file = std::move(*file);
@@ -86,16 +93,23 @@ class PoolOpening {
     return {};
   }
 
+  void leave_alone(uint32_t number) {
+    ++pool_.left_alone;
+    numbers_taken_.push_back(number);
+  }
+
   void take(FoundSegment found) {
     const SegmentHeader& header = found.contents.header;
     if (found.contents.condition == SegmentCondition::kOtherVersion) {
       log_warning("{}: a segment of version {} is left alone: this program writes version {}",
                   path_of(found.segment.number), header.version, kDiskFormatVersion);
-      ++pool_.left_alone;
-      numbers_taken_.push_back(found.segment.number);
-      return;
+      return leave_alone(found.segment.number);
     }
-    if (found.contents.condition == SegmentCondition::kDamaged) has_unreadable_ = true;
+    if (found.contents.condition == SegmentCondition::kDamaged) {
+      has_unreadable_ = true;
+      log_warning("{}: the header of a segment of the disk tier cannot be read or is that of another one: it is empty",
+                  path_of(found.segment.number));
+    }
     pool_.next_generation = std::max(pool_.next_generation, header.generation + 1);
     pool_.next_lsn = std::max(pool_.next_lsn, last_lsn(found.contents) + 1);
     found_.push_back(std::move(found));
