@@ -5,11 +5,15 @@
 namespace rhizome {
 namespace {
 
+// A longer one is none of ours: what it takes to look at a file stays bounded, whatever the file says.
+constexpr uint64_t kImageBytesMax = uint64_t{1} << 30;
+
 std::optional<std::string> record_fault(SegmentReader& reader, File& file, const SegmentContents& contents,
                                         const SegmentEntry& entry, uint64_t file_bytes) {
   const uint64_t at = entry.page * kPageBytes;
   const uint64_t bytes = record_bytes(entry.image_bytes);
   if (at + bytes > file_bytes) return "the file ends before it";
+  if (entry.image_bytes > kImageBytesMax) return "it is longer than an image can be";
   const Result<std::span<const std::byte>> record = reader.read_pages(file, at, bytes);
   if (!record) return record.error().reason;
   if (record->size() != bytes) return "the file ends before it";

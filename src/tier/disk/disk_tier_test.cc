@@ -14,6 +14,7 @@
 #include "tier/disk/disk_world_fixture.h"
 #include "tier/disk/record.h"
 #include "tier/disk/segment_header.h"
+#include "tier/disk/segment_pool.h"
 
 namespace rhizome {
 namespace {
@@ -214,6 +215,16 @@ TEST(DiskTierPlaces, WhatIsNoFileIsLeftAlone) {
   EXPECT_EQ(*real_file_system().list(folder.path()),
             (std::vector<std::string>{"lock", "segment-00000", "segment-00001", "segment-00002", "segment-00003",
                                       "segment-00004", "segment-00005", "segment-00006"}));
+}
+
+TEST(DiskTierPlaces, ALargeDiskTakesNoMoreFilesThanAProcessMayOpen) {
+  for (const uint64_t gibibytes : {1u, 20u, 100u, 300u, 1024u, 20'000u, 1'000'000u}) {
+    const uint64_t bytes_max = gibibytes << 30;
+    const uint64_t segment_bytes = choose_segment_bytes({.bytes_max = bytes_max});
+    EXPECT_LE(bytes_max / segment_bytes, 512u) << gibibytes;
+    EXPECT_EQ(segment_bytes % kPageBytes, 0u) << gibibytes;
+    EXPECT_TRUE(gibibytes > 100 || segment_bytes <= uint64_t{256} << 20) << gibibytes;
+  }
 }
 
 TEST_F(DiskTierTest, AnotherSizeKeepsWhatFits) {

@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint64_t kSegmentsWanted = 16;
 constexpr uint64_t kSegmentsLeast = 4;
+// All are open at once, and a process may often have no more than 1024 files open, its sockets among them.
+constexpr uint64_t kSegmentsMost = 512;
 constexpr uint64_t kSegmentBytesEnough = 32 << 20;
 constexpr uint64_t kSegmentBytesLeast = 16 << 10;
 // Generations that a segment with an unreadable header may have had.
@@ -115,13 +117,14 @@ class PoolOpening {
     found_.push_back(std::move(found));
   }
 
-  // What is there keeps its size, unless so few would fit that nothing could be reclaimed.
+  // What is there keeps its size, unless so few would fit that nothing could be reclaimed, or too many.
   void choose_size() {
     const uint64_t bytes_max = device_.options.bytes_max;
     pool_.segment_bytes = choose_segment_bytes(device_.options);
     for (const FoundSegment& found : found_) {
       const uint64_t bytes = found.contents.header.segment_bytes;
-      if (found.contents.entries.entries().empty() || bytes_max / bytes < kSegmentsLeast) continue;
+      if (found.contents.entries.entries().empty()) continue;
+      if (bytes_max / bytes < kSegmentsLeast || bytes_max / bytes > kSegmentsMost) continue;
       pool_.segment_bytes = bytes;
       break;
     }
@@ -275,8 +278,8 @@ uint64_t choose_segment_bytes(const DiskTierOptions& options) {
   const uint64_t most = options.bytes_max / kSegmentsLeast;
   uint64_t bytes = options.bytes_max / kSegmentsWanted;
   bytes = std::max(bytes, std::min(most, kSegmentBytesEnough));
-  bytes = std::min({bytes, most, options.segment_bytes});
-  return bytes / kPageBytes * kPageBytes;
+  bytes = std::min({bytes, most, options.segment_bytes}) / kPageBytes * kPageBytes;
+  return std::max(bytes, whole_pages(options.bytes_max / kSegmentsMost));
 }
 
 Result<SegmentPool> open_segment_pool(DiskDevice& device) {
