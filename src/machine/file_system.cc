@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "machine/files.h"
@@ -155,6 +156,12 @@ class RealFileSystem final : public FileSystem {
     ::close(descriptor);
     if (!is_done) return fail(error_from_errno(failed, "cannot write the directory to disk"));
     return {};
+  }
+
+  Result<uint64_t> room_bytes(const std::string& directory) override {
+    struct statvfs found{};
+    if (::statvfs(directory.c_str(), &found) != 0) return fail_errno("cannot look at the file system");
+    return uint64_t{found.f_bavail} * found.f_frsize;
   }
 
   Result<std::unique_ptr<DirectoryLock>> lock_directory(const std::string& path) override {

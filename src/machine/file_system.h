@@ -77,6 +77,8 @@ class FileSystem {
   virtual Result<std::vector<std::string>> list(const std::string& path) = 0;
   // Names that were made or removed survive a loss of power from here on.
   virtual Status sync_directory(const std::string& path) = 0;
+  // What files in that directory could still take, of those that this process may use.
+  virtual Result<uint64_t> room_bytes(const std::string& directory) = 0;
   // By a file "lock" in it. kAlreadyExists: a living process (or this one) holds it.
   virtual Result<std::unique_ptr<DirectoryLock>> lock_directory(const std::string& path) = 0;
   // Whether somebody holds the lock; takes nothing. False where there is no lock.

@@ -42,6 +42,18 @@ TEST(FileSystemTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(files.remove(folder.path("b")).error().code, Code::kNotFound);
 }
 
+TEST(FileSystemTest, RoomIsWhatTheDeviceHas) {
+  const TemporaryFolder folder;
+  FileSystem& files = real_file_system();
+  const Result<uint64_t> room = files.room_bytes(folder.path());
+  ASSERT_TRUE(room);
+  EXPECT_GT(*room, 0u);
+  auto file = files.open(folder.path("a"), OpenMode::kCreate);
+  ASSERT_TRUE(file);
+  EXPECT_FALSE((*file)->allocate(*room + (uint64_t{1} << 40)));
+  EXPECT_EQ(files.room_bytes(folder.path("none")).error().code, Code::kNotFound);
+}
+
 TEST(FileSystemTest, ALockIsHeldOnce) {
   const TemporaryFolder folder;
   FileSystem& files = real_file_system();

@@ -179,6 +179,8 @@ TEST_F(DiskTierTest, NoRoomIsFoundOutAtTheBeginningAndLeavesNothing) {
   world_.files().set_room_bytes(DiskWorld::kBytesMax - 1);
   EXPECT_EQ(DiskTier::open(options()).error().code, Code::kResourceExhausted);
   EXPECT_TRUE(world_.files().paths().empty());
+  for (const FileCallLog& call : world_.files().take_log())
+    EXPECT_NE(call.call, FileCall::kAllocate) << "what is there is not taken from others for a moment";
   world_.files().set_room_bytes(DiskWorld::kBytesMax);
   ASSERT_TRUE(world_.open());
   write(0, 300);

@@ -163,6 +163,7 @@ class PoolOpening {
   }
 
   Status allocate() {
+    uint64_t missing_bytes = 0;
     for (FoundSegment& found : found_) {
       if (found.segment.state == SegmentState::kBroken) continue;
       File& file = *found.segment.file;
@@ -171,7 +172,15 @@ class PoolOpening {
       if (*bytes > pool_.segment_bytes) {
         if (const Status cut = file.truncate(pool_.segment_bytes); !cut) return cut;
       }
-      if (const Status done = file.allocate(pool_.segment_bytes); !done) return done;
+      missing_bytes += pool_.segment_bytes - std::min(*bytes, pool_.segment_bytes);
+    }
+    // Else the room that there is would be taken first, from whoever else writes there meanwhile.
+    const Result<uint64_t> room_bytes = device_.files.room_bytes(directory_);
+    if (room_bytes && *room_bytes < missing_bytes)
+      return fail(Code::kResourceExhausted, "there is less room than the blocks may take");
+    for (FoundSegment& found : found_) {
+      if (found.segment.state == SegmentState::kBroken) continue;
+      if (const Status done = found.segment.file->allocate(pool_.segment_bytes); !done) return done;
     }
     return {};
   }
