@@ -74,12 +74,14 @@ Result<SegmentSurvey> survey_segment(File& file, std::optional<uint32_t> number)
   if (contents->condition == SegmentCondition::kDamaged)
     survey.fault = contents->header.generation == 0 ? "its header cannot be read"
                                                     : "its header is that of another segment, or says what cannot be";
-  if (contents->condition == SegmentCondition::kUnsealed || contents->condition == SegmentCondition::kSealed) {
-    if (*file_bytes < contents->header.segment_bytes) survey.fault = "the file is shorter than its header says";
-  }
-  if (contents->condition == SegmentCondition::kUnsealed) {
-    (contents->is_footer_damaged ? survey.fault : survey.note) = contents->footer_fault;
-  }
+  // One in which no record is found may have lost them all.
+  const bool is_ours = contents->condition != SegmentCondition::kDamaged &&
+                       contents->condition != SegmentCondition::kOtherVersion && contents->header.generation > 0;
+  if (is_ours && *file_bytes < contents->header.segment_bytes)
+    survey.fault = "the file is shorter than its header says";
+  if (contents->is_footer_damaged) survey.fault = contents->footer_fault;
+  if (contents->condition == SegmentCondition::kUnsealed && !contents->is_footer_damaged)
+    survey.note = contents->footer_fault;
   for (const SegmentEntry& entry : contents->entries.entries()) {
     ++survey.images;
     survey.image_bytes += entry.image_bytes;
