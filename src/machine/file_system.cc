@@ -127,7 +127,8 @@ class RealFileSystem final : public FileSystem {
     const bool is_direct = mode >= OpenMode::kReadDirect;
     // A pipe would be waited for until somebody else opens it.
     const int descriptor = open_retrying(path.c_str(), flags_of(mode) | O_NONBLOCK, 0600);
-    if (descriptor < 0) return fail_errno("cannot open the file");
+    if (descriptor < 0)
+      return fail_errno(errno == EMFILE ? "more files than this process may have open" : "cannot open the file");
     struct stat found{};
     if (::fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode)) {
       ::close(descriptor);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "machine/temporary_folder.h"
@@ -40,6 +41,19 @@ TEST(FileSystemTest, WhatIsWrittenIsRead) {
   EXPECT_TRUE(files.sync_directory(folder.path()));
   EXPECT_TRUE(files.remove(folder.path("b")));
   EXPECT_EQ(files.remove(folder.path("b")).error().code, Code::kNotFound);
+}
+
+TEST(FileSystemTest, SaysWhenTooManyAreOpen) {
+  const TemporaryFolder folder;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto file = real_file_system().open(folder.path("a"), OpenMode::kCreate);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().code, Code::kResourceExhausted);
+  EXPECT_STREQ(file.error().reason, "more files than this process may have open");
 }
 
 TEST(FileSystemTest, RoomIsWhatTheDeviceHas) {
