@@ -5,11 +5,15 @@
 namespace rhizome {
 namespace {
 
+// A longer one is none of ours: what it takes to look at a file stays bounded, whatever the file says.
+constexpr uint64_t kImageBytesMax = uint64_t{1} << 30;
+
 std::optional<std::string> record_fault(SegmentReader& reader, File& file, const SegmentContents& contents,
                                         const SegmentEntry& entry, uint64_t file_bytes) {
   const uint64_t at = entry.page * kPageBytes;
   const uint64_t bytes = record_bytes(entry.image_bytes);
   if (at + bytes > file_bytes) return "the file ends before it";
+  if (entry.image_bytes > kImageBytesMax) return "it is longer than an image can be";
   const Result<std::span<const std::byte>> record = reader.read_pages(file, at, bytes);
   if (!record) return record.error().reason;
   if (record->size() != bytes) return "the file ends before it";
@@ -70,12 +74,14 @@ Result<SegmentSurvey> survey_segment(File& file, std::optional<uint32_t> number)
   if (contents->condition == SegmentCondition::kDamaged)
     survey.fault = contents->header.generation == 0 ? "its header cannot be read"
                                                     : "its header is that of another segment, or says what cannot be";
-  if (contents->condition == SegmentCondition::kUnsealed || contents->condition == SegmentCondition::kSealed) {
-    if (*file_bytes < contents->header.segment_bytes) survey.fault = "the file is shorter than its header says";
-  }
-  if (contents->condition == SegmentCondition::kUnsealed) {
-    (contents->is_footer_damaged ? survey.fault : survey.note) = contents->footer_fault;
-  }
+  // One in which no record is found may have lost them all.
+  const bool is_ours = contents->condition != SegmentCondition::kDamaged &&
+                       contents->condition != SegmentCondition::kOtherVersion && contents->header.generation > 0;
+  if (is_ours && *file_bytes < contents->header.segment_bytes)
+    survey.fault = "the file is shorter than its header says";
+  if (contents->is_footer_damaged) survey.fault = contents->footer_fault;
+  if (contents->condition == SegmentCondition::kUnsealed && !contents->is_footer_damaged)
+    survey.note = contents->footer_fault;
   for (const SegmentEntry& entry : contents->entries.entries()) {
     ++survey.images;
     survey.image_bytes += entry.image_bytes;

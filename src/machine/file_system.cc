@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "machine/files.h"
@@ -124,10 +125,19 @@ class RealFileSystem final : public FileSystem {
 
   Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
     const bool is_direct = mode >= OpenMode::kReadDirect;
-    int descriptor = open_retrying(path.c_str(), flags_of(mode), 0600);
-    if (descriptor < 0) return fail_errno("cannot open the file");
+    // A pipe would be waited for until somebody else opens it.
+    const int descriptor = open_retrying(path.c_str(), flags_of(mode) | O_NONBLOCK, 0600);
+    if (descriptor < 0)
+      return fail_errno(errno == EMFILE ? "more files than this process may have open" : "cannot open the file");
+    struct stat found{};
+    if (::fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode)) {
+      ::close(descriptor);
+      return fail(Code::kFailedPrecondition, "not a regular file");
+    }
     // Not as a flag of open(): a file system that cannot would have made the file and then refused.
     const bool got_direct = is_direct && ::fcntl(descriptor, F_SETFL, O_DIRECT) == 0;
+    // Kept, it would make the kernel's ring give up where it has to wait.
+    if (!got_direct) (void)::fcntl(descriptor, F_SETFL, 0);
     return std::make_unique<RealFile>(descriptor, got_direct);
   }
 
@@ -149,8 +159,14 @@ class RealFileSystem final : public FileSystem {
     return {};
   }
 
+  Result<uint64_t> room_bytes(const std::string& directory) override {
+    struct statvfs found{};
+    if (::statvfs(directory.c_str(), &found) != 0) return fail_errno("cannot look at the file system");
+    return uint64_t{found.f_bavail} * found.f_frsize;
+  }
+
   Result<std::unique_ptr<DirectoryLock>> lock_directory(const std::string& path) override {
-    const int descriptor = open_retrying((path + "/lock").c_str(), O_RDWR | O_CREAT, 0600);
+    const int descriptor = open_retrying((path + "/lock").c_str(), O_RDWR | O_CREAT | O_NONBLOCK, 0600);
     if (descriptor < 0) return fail_errno("cannot open the directory's lock");
     struct flock lock = whole_file(F_WRLCK);
     if (::fcntl(descriptor, F_OFD_SETLK, &lock) != 0) {
@@ -163,7 +179,7 @@ class RealFileSystem final : public FileSystem {
   }
 
   bool is_locked(const std::string& path) override {
-    const int descriptor = open_retrying((path + "/lock").c_str(), O_RDONLY);
+    const int descriptor = open_retrying((path + "/lock").c_str(), O_RDONLY | O_NONBLOCK);
     if (descriptor < 0) return false;
     struct flock lock = whole_file(F_WRLCK);
     const bool is_held = ::fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;

@@ -69,6 +69,7 @@ class FileSystem {
 
   // As make_private_directory().
   virtual Status make_directory(const std::string& path) = 0;
+  // kFailedPrecondition for what is there and is no regular file: a directory, a link, a pipe. Waits for nobody.
   virtual Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) = 0;
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status remove(const std::string& path) = 0;
@@ -76,6 +77,8 @@ class FileSystem {
   virtual Result<std::vector<std::string>> list(const std::string& path) = 0;
   // Names that were made or removed survive a loss of power from here on.
   virtual Status sync_directory(const std::string& path) = 0;
+  // What files in that directory could still take, of those that this process may use.
+  virtual Result<uint64_t> room_bytes(const std::string& directory) = 0;
   // By a file "lock" in it. kAlreadyExists: a living process (or this one) holds it.
   virtual Result<std::unique_ptr<DirectoryLock>> lock_directory(const std::string& path) = 0;
   // Whether somebody holds the lock; takes nothing. False where there is no lock.

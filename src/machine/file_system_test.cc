@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "machine/temporary_folder.h"
@@ -42,6 +43,31 @@ TEST(FileSystemTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(files.remove(folder.path("b")).error().code, Code::kNotFound);
 }
 
+TEST(FileSystemTest, SaysWhenTooManyAreOpen) {
+  const TemporaryFolder folder;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto file = real_file_system().open(folder.path("a"), OpenMode::kCreate);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().code, Code::kResourceExhausted);
+  EXPECT_STREQ(file.error().reason, "more files than this process may have open");
+}
+
+TEST(FileSystemTest, RoomIsWhatTheDeviceHas) {
+  const TemporaryFolder folder;
+  FileSystem& files = real_file_system();
+  const Result<uint64_t> room = files.room_bytes(folder.path());
+  ASSERT_TRUE(room);
+  EXPECT_GT(*room, 0u);
+  auto file = files.open(folder.path("a"), OpenMode::kCreate);
+  ASSERT_TRUE(file);
+  EXPECT_FALSE((*file)->allocate(*room + (uint64_t{1} << 40)));
+  EXPECT_EQ(files.room_bytes(folder.path("none")).error().code, Code::kNotFound);
+}
+
 TEST(FileSystemTest, ALockIsHeldOnce) {
   const TemporaryFolder folder;
   FileSystem& files = real_file_system();
@@ -60,6 +86,23 @@ TEST(FileSystemTest, ALinkIsNotFollowed) {
   const TemporaryFolder folder;
   ASSERT_EQ(::symlink("/etc/passwd", folder.path("a").c_str()), 0);
   EXPECT_FALSE(real_file_system().open(folder.path("a"), OpenMode::kRead));
+}
+
+TEST(FileSystemTest, WhatIsNoRegularFileIsRefusedAtOnce) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  ASSERT_EQ(::mkdir(folder.path("below").c_str(), 0700), 0);
+  ASSERT_EQ(::symlink("below", folder.path("link").c_str()), 0);
+  for (const char* const name : {"pipe", "below", "link"}) {
+    for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadWrite, OpenMode::kReadDirect}) {
+      const auto opened = real_file_system().open(folder.path(name), mode);
+      ASSERT_FALSE(opened) << name;
+      EXPECT_EQ(opened.error().code, Code::kFailedPrecondition) << name;
+    }
+  }
+  ASSERT_EQ(::mkfifo(folder.path("lock").c_str(), 0600), 0);
+  EXPECT_FALSE(real_file_system().is_locked(folder.path())) << "nor is one waited for";
+  EXPECT_EQ(real_file_system().open("/dev/null", OpenMode::kRead).error().code, Code::kFailedPrecondition);
 }
 
 }  // namespace

@@ -201,7 +201,7 @@ Result<std::string> read_secret_file(const std::string& path, uint64_t limit_byt
 }
 
 Result<std::vector<std::byte>> read_file_range(const std::string& path, uint64_t offset, uint64_t length) {
-  const Descriptor file(open_retrying(path.c_str(), O_RDONLY));
+  const Descriptor file(open_retrying(path.c_str(), O_RDONLY | O_NONBLOCK));
   if (!file.valid()) return fail_errno("cannot open the file");
   struct stat found{};
   if (::fstat(file.number(), &found) != 0) return fail_errno("cannot look at the file");

@@ -42,7 +42,7 @@ Result<std::string> read_text_file(const std::string& path, uint64_t limit_bytes
 // As read_text_file(), of a secret: kPermissionDenied when it belongs to somebody else, or others may read or write it.
 Result<std::string> read_secret_file(const std::string& path, uint64_t limit_bytes);
 
-// `length` bytes from `offset` on; fewer where the file ends before.
+// `length` bytes from `offset` on; fewer where the file ends before. What has no length, a pipe or a device, has none.
 Result<std::vector<std::byte>> read_file_range(const std::string& path, uint64_t offset, uint64_t length);
 
 // Readers see the old contents or the new, also after a crash. A file left by a killed writer is

@@ -71,6 +71,8 @@ TEST_F(Files, ReadsARangeAsFarAsTheFileGoes) {
   EXPECT_EQ(range(UINT64_MAX, 1), "");
   EXPECT_EQ(range(3, 0), "");
   EXPECT_EQ(read_file_range(path("none"), 0, 1).error().code, Code::kNotFound);
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_TRUE(read_file_range(path("pipe"), 0, 1).value().empty()) << "nobody is waited for";
 }
 
 TEST_F(Files, SaysWhatIsMissingOrOfAnotherKind) {

@@ -377,6 +377,11 @@ void SimulatedFiles::set_room_bytes(uint64_t bytes) {
   room_bytes_ = bytes;
 }
 
+Result<uint64_t> SimulatedFiles::room_bytes(const std::string&) {
+  const Guard guard(*this);
+  return room_bytes_ - std::min(room_bytes_, allocated_bytes());
+}
+
 void SimulatedFiles::unlink(const std::string& path) {
   const Guard guard(*this);
   names_.erase(path);

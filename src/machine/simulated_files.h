@@ -67,6 +67,7 @@ class SimulatedFiles final : public FileSystem {
   Status remove(const std::string& path) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
   Status sync_directory(const std::string& path) override;
+  Result<uint64_t> room_bytes(const std::string& directory) override;  // no call that fails
   Result<std::unique_ptr<DirectoryLock>> lock_directory(const std::string& path) override;
   bool is_locked(const std::string& path) override;
 

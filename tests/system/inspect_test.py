@@ -29,6 +29,15 @@ def image_of(tokens, position=0, payload=b'rows' * 100, key=None):
     return head + hashlib.sha256(head + identity + payload).digest() + identity + payload
 
 
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
 class Inspect(program.Case):
     def setUp(self):
         super().setUp()
@@ -63,6 +72,10 @@ class Inspect(program.Case):
         self.wait_for_images(100)
         writer.kill()
         writer.wait()
+        # What it gave to the device may still be on its way there: this waits for it, and changes nothing.
+        for path in self.disk.glob('segment-*'):
+            with open(path, 'r+b') as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
     def sealed(self):
         found = self.inspect(self.disk, 0)[1]
@@ -116,14 +129,18 @@ class Inspect(program.Case):
         said, told = self.inspect(self.disk / name, 1)
         self.assertEqual((told['condition'], told['fault']), ('not sealed', 'the checksum of a footer is wrong'))
         self.assertGreater(told['images'], 0, 'the records are found without it')
+        self.damage(name, PAGE)
+        told = self.inspect(self.disk / name, 1)[1]
+        self.assertEqual((told['condition'], told['fault']), ('empty', 'the checksum of a footer is wrong'))
 
     def test_a_file_that_was_cut(self):
         self.written()
         name = self.sealed()
-        os.truncate(self.disk / name, 3 * PAGE)
-        said, told = self.inspect(self.disk / name, 1)
-        self.assertEqual(told['fault'], 'the file is shorter than its header says')
-        self.assertIn(told['fault'], said)
+        for pages in (3, 1):
+            os.truncate(self.disk / name, pages * PAGE)
+            said, told = self.inspect(self.disk / name, 1)
+            self.assertEqual(told['fault'], 'the file is shorter than its header says')
+            self.assertIn(told['fault'], said)
 
     def test_an_image(self):
         path = self.folder / 'image'
@@ -154,6 +171,32 @@ class Inspect(program.Case):
             done = self.call('inspect', path)
             is_empty_segment = path.name == 'segment-00001' and not path.read_bytes()
             self.assertEqual(done.returncode, 0 if is_empty_segment else 1, (number, done.stdout, done.stderr))
+
+    def test_pipes_and_links_are_not_waited_for(self):
+        self.disk.mkdir(mode=0o700)
+        for name in ('lock', 'segment-00001', 'pipe'):
+            os.mkfifo(self.disk / name)
+        (self.disk / 'segment-00002').symlink_to('/dev/zero')
+        (self.disk / 'segment-00003').mkdir()
+        _, told = self.inspect(self.disk, 1)
+        self.assertEqual([one['condition'] for one in told['segments']], ['unreadable'] * 3)
+        self.assertEqual([one['fault'] for one in told['segments']],
+                         ['not a regular file', 'cannot open the file', 'not a regular file'])
+        self.inspect(self.disk / 'segment-00001', 1)
+        self.assertIn('is no segment', self.call('inspect', self.disk / 'pipe').stderr)
+
+    def test_a_file_does_not_say_how_much_memory_it_takes(self):
+        length, record = 64 << 30, 32 << 30
+        head = struct.pack('<4s3I2Q', b'RZSG', 1, 1, 0, 5, length) + bytes(28)
+        body = struct.pack('<4sI2Q32s2Q', b'RZDR', 1, 5, 1, b'k' * 32, record, 0) + bytes(32)
+        self.disk.mkdir(mode=0o700)
+        with open(self.disk / 'segment-00001', 'wb') as file:
+            file.truncate(length)
+            for offset, text in ((0, head), (PAGE, body)):
+                file.seek(offset)
+                file.write(text + struct.pack('<I', crc32c(text)))
+        _, told = self.inspect(self.disk / 'segment-00001', 1)
+        self.assertEqual([one['why'] for one in told['faults']], ['it is longer than an image can be'])
 
     def test_calls_that_are_wrong(self):
         for words, status, what in (([], 2, 'inspect needs a PATH'), (['a', 'b'], 2, 'inspect takes one PATH'),

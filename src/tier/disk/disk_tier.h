@@ -53,7 +53,7 @@ struct DiskTierOptions {
 struct DiskUsage {
   uint64_t segments = 0;
   uint64_t segment_bytes = 0;
-  uint64_t segments_left_alone = 0;                            // of another version
+  uint64_t segments_left_alone = 0;                            // of another version, or what is no file of ours
   uint64_t read_bytes = 0;                                     // from the device
   uint64_t written_bytes = 0;                                  // to the device: records, footers, headers
   std::array<uint64_t, kRecordChecksCount> verify_failures{};  // by RecordCheck

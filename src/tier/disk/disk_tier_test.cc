@@ -5,11 +5,16 @@
 #include <string>
 #include <vector>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
+#include "machine/temporary_folder.h"
 #include "tier/disk/disk_world_fixture.h"
 #include "tier/disk/record.h"
 #include "tier/disk/segment_header.h"
+#include "tier/disk/segment_pool.h"
 
 namespace rhizome {
 namespace {
@@ -175,6 +180,8 @@ TEST_F(DiskTierTest, NoRoomIsFoundOutAtTheBeginningAndLeavesNothing) {
   world_.files().set_room_bytes(DiskWorld::kBytesMax - 1);
   EXPECT_EQ(DiskTier::open(options()).error().code, Code::kResourceExhausted);
   EXPECT_TRUE(world_.files().paths().empty());
+  for (const FileCallLog& call : world_.files().take_log())
+    EXPECT_NE(call.call, FileCall::kAllocate) << "what is there is not taken from others for a moment";
   world_.files().set_room_bytes(DiskWorld::kBytesMax);
   ASSERT_TRUE(world_.open());
   write(0, 300);
@@ -195,6 +202,32 @@ TEST_F(DiskTierTest, AnotherVersionIsLeftAlone) {
   write(100, 300);
   world_.close();
   EXPECT_EQ(world_.files().contents(path_of(1)), theirs);
+}
+
+// One thing that cannot be opened shall not cost the whole disk.
+TEST(DiskTierPlaces, WhatIsNoFileIsLeftAlone) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo(folder.path("segment-00000").c_str(), 0600), 0);
+  ASSERT_EQ(::mkdir(folder.path("segment-00002").c_str(), 0700), 0);
+  ASSERT_EQ(::symlink("/dev/zero", folder.path("segment-00003").c_str()), 0);
+  const auto tier = DiskTier::open({.directory = folder.path(), .bytes_max = 1 << 20});
+  ASSERT_TRUE(tier) << tier.error().reason;
+  EXPECT_EQ((*tier)->disk_usage().segments_left_alone, 3u);
+  EXPECT_EQ((*tier)->disk_usage().segments, 4u);
+  EXPECT_EQ((*tier)->disk_usage().mode, DiskMode::kGood);
+  EXPECT_EQ(*real_file_system().list(folder.path()),
+            (std::vector<std::string>{"lock", "segment-00000", "segment-00001", "segment-00002", "segment-00003",
+                                      "segment-00004", "segment-00005", "segment-00006"}));
+}
+
+TEST(DiskTierPlaces, ALargeDiskTakesNoMoreFilesThanAProcessMayOpen) {
+  for (const uint64_t gibibytes : {1u, 20u, 100u, 300u, 1024u, 20'000u, 1'000'000u}) {
+    const uint64_t bytes_max = gibibytes << 30;
+    const uint64_t segment_bytes = choose_segment_bytes({.bytes_max = bytes_max});
+    EXPECT_LE(bytes_max / segment_bytes, 512u) << gibibytes;
+    EXPECT_EQ(segment_bytes % kPageBytes, 0u) << gibibytes;
+    EXPECT_TRUE(gibibytes > 100 || segment_bytes <= uint64_t{256} << 20) << gibibytes;
+  }
 }
 
 TEST_F(DiskTierTest, AnotherSizeKeepsWhatFits) {

@@ -82,6 +82,8 @@ class SegmentEntries {
 };
 
 inline constexpr size_t kTrailerBytes = 64;
+// None is longer: a segment is full before, and what says so is damaged. Bounds what reading one takes.
+inline constexpr uint64_t kFooterBytesMax = uint64_t{256} << 20;
 
 struct FooterTrailer {
   uint32_t segment = 0;

@@ -52,7 +52,8 @@ uint64_t SegmentLog::image_bytes_max() const {
 }
 
 bool SegmentLog::fits(const Segment& segment, uint64_t bytes, const ImageIdentity* identity) const {
-  return segment.data_end + bytes + segment.entries.footer_bytes_with(identity) <= segment_bytes_;
+  const uint64_t footer_bytes = segment.entries.footer_bytes_with(identity);
+  return footer_bytes <= kFooterBytesMax && segment.data_end + bytes + footer_bytes <= segment_bytes_;
 }
 
 AppendResult SegmentLog::append(const BlockKey& key, std::span<const std::byte> image) {

@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint64_t kSegmentsWanted = 16;
 constexpr uint64_t kSegmentsLeast = 4;
+// All are open at once, and a process may often have no more than 1024 files open, its sockets among them.
+constexpr uint64_t kSegmentsMost = 512;
 constexpr uint64_t kSegmentBytesEnough = 32 << 20;
 constexpr uint64_t kSegmentBytesLeast = 16 << 10;
 // Generations that a segment with an unreadable header may have had.
@@ -68,7 +70,14 @@ class PoolOpening {
       const std::optional<uint32_t> number = segment_number(name);
       if (!number) continue;
       Result<std::unique_ptr<File>> file = device_.files.open(path_of(*number), OpenMode::kReadWriteDirect);
-      if (!file) return fail(file.error());
+      if (!file) {
+        const Code code = file.error().code;
+        if (code != Code::kFailedPrecondition && code != Code::kPermissionDenied) return fail(file.error());
+        log_warning("{}: it has the name of a segment of the disk tier and is left alone: {}", path_of(*number),
+                    file.error().reason);
+        leave_alone(*number);
+        continue;
+      }
       FoundSegment found;
       found.segment.number = *number;
       found.segment.file = std::move(*file);
@@ -86,28 +95,36 @@ class PoolOpening {
     return {};
   }
 
+  void leave_alone(uint32_t number) {
+    ++pool_.left_alone;
+    numbers_taken_.push_back(number);
+  }
+
   void take(FoundSegment found) {
     const SegmentHeader& header = found.contents.header;
     if (found.contents.condition == SegmentCondition::kOtherVersion) {
       log_warning("{}: a segment of version {} is left alone: this program writes version {}",
                   path_of(found.segment.number), header.version, kDiskFormatVersion);
-      ++pool_.left_alone;
-      numbers_taken_.push_back(found.segment.number);
-      return;
+      return leave_alone(found.segment.number);
     }
-    if (found.contents.condition == SegmentCondition::kDamaged) has_unreadable_ = true;
+    if (found.contents.condition == SegmentCondition::kDamaged) {
+      has_unreadable_ = true;
+      log_warning("{}: the header of a segment of the disk tier cannot be read or is that of another one: it is empty",
+                  path_of(found.segment.number));
+    }
     pool_.next_generation = std::max(pool_.next_generation, header.generation + 1);
     pool_.next_lsn = std::max(pool_.next_lsn, last_lsn(found.contents) + 1);
     found_.push_back(std::move(found));
   }
 
-  // What is there keeps its size, unless so few would fit that nothing could be reclaimed.
+  // What is there keeps its size, unless so few would fit that nothing could be reclaimed, or too many.
   void choose_size() {
     const uint64_t bytes_max = device_.options.bytes_max;
     pool_.segment_bytes = choose_segment_bytes(device_.options);
     for (const FoundSegment& found : found_) {
       const uint64_t bytes = found.contents.header.segment_bytes;
-      if (found.contents.entries.entries().empty() || bytes_max / bytes < kSegmentsLeast) continue;
+      if (found.contents.entries.entries().empty()) continue;
+      if (bytes_max / bytes < kSegmentsLeast || bytes_max / bytes > kSegmentsMost) continue;
       pool_.segment_bytes = bytes;
       break;
     }
@@ -146,6 +163,7 @@ class PoolOpening {
   }
 
   Status allocate() {
+    uint64_t missing_bytes = 0;
     for (FoundSegment& found : found_) {
       if (found.segment.state == SegmentState::kBroken) continue;
       File& file = *found.segment.file;
@@ -154,7 +172,15 @@ class PoolOpening {
       if (*bytes > pool_.segment_bytes) {
         if (const Status cut = file.truncate(pool_.segment_bytes); !cut) return cut;
       }
-      if (const Status done = file.allocate(pool_.segment_bytes); !done) return done;
+      missing_bytes += pool_.segment_bytes - std::min(*bytes, pool_.segment_bytes);
+    }
+    // Else the room that there is would be taken first, from whoever else writes there meanwhile.
+    const Result<uint64_t> room_bytes = device_.files.room_bytes(directory_);
+    if (room_bytes && *room_bytes < missing_bytes)
+      return fail(Code::kResourceExhausted, "there is less room than the blocks may take");
+    for (FoundSegment& found : found_) {
+      if (found.segment.state == SegmentState::kBroken) continue;
+      if (const Status done = found.segment.file->allocate(pool_.segment_bytes); !done) return done;
     }
     return {};
   }
@@ -261,8 +287,8 @@ uint64_t choose_segment_bytes(const DiskTierOptions& options) {
   const uint64_t most = options.bytes_max / kSegmentsLeast;
   uint64_t bytes = options.bytes_max / kSegmentsWanted;
   bytes = std::max(bytes, std::min(most, kSegmentBytesEnough));
-  bytes = std::min({bytes, most, options.segment_bytes});
-  return bytes / kPageBytes * kPageBytes;
+  bytes = std::min({bytes, most, options.segment_bytes}) / kPageBytes * kPageBytes;
+  return std::max(bytes, whole_pages(options.bytes_max / kSegmentsMost));
 }
 
 Result<SegmentPool> open_segment_pool(DiskDevice& device) {

@@ -79,8 +79,8 @@ Result<bool> SegmentReader::read_footer(File& file, SegmentContents& contents) {
   if (trailer->segment != header.segment || trailer->generation != header.generation) return false;
   contents.footer_fault = "the footer says what cannot be";
   contents.is_footer_damaged = true;
-  if (trailer->body_bytes > header.segment_bytes || trailer->data_end > header.segment_bytes ||
-      trailer->footer_bytes() > header.segment_bytes - kPageBytes)
+  if (trailer->body_bytes > std::min(header.segment_bytes, kFooterBytesMax) ||
+      trailer->data_end > header.segment_bytes || trailer->footer_bytes() > header.segment_bytes - kPageBytes)
     return false;
   const uint64_t footer_bytes = trailer->footer_bytes();
   if (footer_bytes > tail_bytes) {

@@ -13,6 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "block/checksum.h"
+#include "block/little_endian.h"
+#include "machine/temporary_folder.h"
 #include "tier/disk/crc32c.h"
 #include "tier/disk/disk_world_fixture.h"
 #include "tier/disk/record.h"
@@ -85,6 +87,29 @@ TEST_F(SegmentReaderTest, NothingThatWasWrittenIsEmpty) {
   write_segment_header({.segment = 0, .generation = 7, .segment_bytes = ready.size()},
                        std::span(ready).first(kPageBytes));
   EXPECT_EQ(read(ready)->condition, SegmentCondition::kEmpty);
+}
+
+// What a file says of itself shall not decide how much memory is taken for it.
+TEST(SegmentReader, AFooterThatIsTooLongIsNotRead) {
+  const TemporaryFolder folder;
+  auto file = real_file_system().open(folder.path("a"), OpenMode::kCreate);
+  ASSERT_TRUE(file);
+  constexpr uint64_t kBytes = uint64_t{64} << 30;
+  ASSERT_TRUE((*file)->truncate(kBytes));
+  std::vector<std::byte> page(kPageBytes);
+  write_segment_header({.segment = 0, .generation = 7, .segment_bytes = kBytes}, page);
+  ASSERT_TRUE((*file)->write_at(0, page));
+  SegmentEntries().write_footer(0, 7, kBytes, false, page);
+  const std::span<std::byte> trailer = std::span(page).last(kTrailerBytes);
+  store_little(trailer.data() + 24, kFooterBytesMax + 1);
+  store_little(trailer.data() + 60, crc32c(trailer.first(60)));
+  ASSERT_TRUE((*file)->write_at(kBytes - kPageBytes, page));
+  Result<SegmentReader> reader = SegmentReader::create();
+  ASSERT_TRUE(reader);
+  const Result<SegmentContents> contents = reader->read(**file, 0);
+  ASSERT_TRUE(contents);
+  EXPECT_EQ(contents->condition, SegmentCondition::kEmpty);
+  EXPECT_STREQ(contents->footer_fault, "the footer says what cannot be");
 }
 
 TEST_F(SegmentReaderTest, EveryCutIsSurvived) {
