@@ -49,11 +49,11 @@ template <class Policy>
 struct BasicIndex<Policy>::State {
   explicit State(const IndexOptions& chosen)
       : options(chosen),
-        runs(chosen.memory_bytes, Policy::payload_bytes(chosen.block_tokens), chosen.recency),
+        runs(chosen, Policy::payload_bytes(chosen.block_tokens)),
         tree(chosen, runs),
         keyspaces(chosen.roots_max),
         in_flight(tree.policy().block_elements(), chosen.clock != nullptr ? *chosen.clock : real_clock()),
-        eviction(runs, &RunTree<Policy>::edge_of_stored, &tree.policy()) {}
+        eviction(runs, &RunTree<Policy>::edge_of_stored, &tree.policy(), chosen.remote_readers) {}
 
   using Section = Epochs::Section;
 
@@ -76,7 +76,7 @@ struct BasicIndex<Policy>::State {
   RunId make_root() REQUIRES(mutex);
   RunId try_make_root();
   bool is_stale(RunId root) const {
-    return runs.at(root).touch.load(std::memory_order_relaxed) != epoch.load(std::memory_order_acquire);
+    return runs.at(root).touch.load(std::memory_order_relaxed) != runs.epoch().load(std::memory_order_acquire);
   }
   // 0: not open, or nothing was stored since the last epoch began.
   RunId current_root(Root root) const {
@@ -112,7 +112,6 @@ struct BasicIndex<Policy>::State {
   RunTree<Policy> tree;
   Keyspaces keyspaces;  // changed under the mutex
   InFlight<Element> in_flight;
-  std::atomic<uint32_t> epoch{1};
   std::atomic<bool> inserts_closed{false};
   std::atomic<bool> marking{false};  // runs of cleared keyspaces may be unmarked
   Mutex mutex;
@@ -123,7 +122,12 @@ struct BasicIndex<Policy>::State {
 template <class Policy>
 BasicIndex<Policy>::BasicIndex(const IndexOptions& options) {
   RHIZOME_CHECK(options.block_tokens > 0 && options.block_tokens <= kKernelBlockTokensMax);
+  RHIZOME_CHECK(options.shared_memory.empty() || kIsShareable<Policy>);
   state_ = std::make_unique<State>(options);
+  if constexpr (kIsShareable<Policy>) {
+    state_->runs.publish(state_->tree.policy().key(), options.block_tokens,
+                         Policy::payload_bytes(options.block_tokens));
+  }
 }
 
 template <class Policy>
@@ -149,7 +153,7 @@ RunId BasicIndex<Policy>::State::try_make_root() {
   root.owner.store(id, std::memory_order_relaxed);
   root.base.store(0, std::memory_order_relaxed);
   root.capacity.store(0, std::memory_order_relaxed);
-  root.touch.store(epoch.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  root.touch.store(runs.epoch().load(std::memory_order_relaxed), std::memory_order_relaxed);
   root.root.store(id, std::memory_order_relaxed);
   root.hint.store(0, std::memory_order_relaxed);
   root.edge.store(0, std::memory_order_relaxed);
@@ -209,7 +213,7 @@ void BasicIndex<Policy>::start_epoch() {
   State& state = *state_;
   MutexLock lock(state.mutex);
   const typename State::Closed closed(state);
-  state.epoch.fetch_add(1, std::memory_order_acq_rel);  // pairs with is_stale()
+  state.runs.epoch().fetch_add(1, std::memory_order_acq_rel);  // pairs with is_stale()
   state.mark_cursor = 0;
   state.marking.store(true, std::memory_order_relaxed);
 }
@@ -361,6 +365,18 @@ typename BasicIndex<Policy>::Elsewhere BasicIndex<Policy>::find_elsewhere(Root r
     if (blocks > best.blocks) best = {other, blocks};
   }
   return best;
+}
+
+template <class Policy>
+SharedRoot BasicIndex<Policy>::shared_root(Root root) const {
+  const State& state = *state_;
+  const RunId run = state.current_root(root);
+  return run == 0 ? SharedRoot{} : SharedRoot{run, state.runs.at(run).ver.load(std::memory_order_acquire)};
+}
+
+template <class Policy>
+uint64_t BasicIndex<Policy>::shared_bytes(uint64_t runs_bytes) {
+  return IndexMemory::shared_bytes(runs_bytes);
 }
 
 // --- inserts
@@ -664,6 +680,7 @@ IndexUsage BasicIndex<Policy>::usage() const {
   usage.bytes = state.runs.arena().bytes_used() + state.runs.edges().bytes_used();
   MutexLock lock(state.mutex);
   usage.removed_blocks = state.eviction.removed_blocks();
+  usage.withheld_blocks = state.eviction.withheld_blocks();
   usage.roots = state.keyspaces.count();
   return usage;
 }

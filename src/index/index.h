@@ -66,6 +66,11 @@ class BasicIndex {
   // long the prefix is.
   Match resume(Root root, Handle& handle, std::span<const Element> rest, std::span<Location> out);
 
+  // What readers in other processes (index_reader.h) begin with, when the index lies in shared memory.
+  SharedRoot shared_root(Root root) const;
+  // Of shared memory, for so many bytes of runs.
+  static uint64_t shared_bytes(uint64_t runs_bytes);
+
   // Why a look-up of `elements` that gave `match` stopped. Some hundred nanoseconds; look-ups do not pay for it.
   Explanation explain(Root root, std::span<const Element> elements, const Match& match) const;
   // The other keyspace that knows most blocks of `elements`; value zero: none knows any. Asks all of them.
