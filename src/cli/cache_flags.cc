@@ -64,6 +64,12 @@ std::optional<std::string> check_disk_size(const GivenValue& value, uint64_t lea
   return std::nullopt;
 }
 
+std::optional<std::string> check_watermarks(const GivenValue& value, CacheFlags& flags) {
+  flags.watermarks = parse_watermarks(value.text);
+  if (flags.watermarks) return std::nullopt;
+  return quoted(value) + "; it must be two percentages of memory, the higher one first, for example 90:70";
+}
+
 std::optional<std::string> check_block_tokens(const GivenValue& value, CacheFlags& flags) {
   const auto tokens = whole_number<uint32_t>(value.text);
   if (!tokens || std::ranges::find(kBlockTokens, *tokens) == kBlockTokens.end()) {
@@ -123,6 +129,7 @@ OrComplaint<CacheFlags> check_flags(const Given& given, uint64_t machine_bytes, 
     if (name == "memory") wrong = check_memory(value, machine_bytes, flags);
     if (name == "disk") wrong = check_disk_size(value, kDiskLeast, flags.disk_bytes);
     if (name == "disk-writes") wrong = check_disk_size(value, kDiskLeast, flags.disk_bytes_per_day);
+    if (name == "watermarks") wrong = check_watermarks(value, flags);
     if (name == "block-tokens") wrong = check_block_tokens(value, flags);
     if (name == "verify") wrong = check_verify(value, flags);
     if (name == "tenant") wrong = check_tenant(value, flags);
@@ -132,6 +139,7 @@ OrComplaint<CacheFlags> check_flags(const Given& given, uint64_t machine_bytes, 
       if (value.text.empty()) wrong = quoted(value) + "; it must be a directory";
       flags.cache_dir = value.text;
     }
+    if (name == "exclusive") flags.exclusive = value.text == "true";
     if (name == "off") flags.off = value.text == "true";
     if (name == "no-restore") flags.no_restore = value.text == "true";
     if (name == "exact") flags.exact = value.text == "true";
@@ -155,6 +163,9 @@ ChildEnvironment child_environment(const CacheFlags& flags, const std::string& c
   const auto size_or_none = [](uint64_t bytes) { return bytes == 0 ? std::string() : std::to_string(bytes); };
   set_or_remove("RHIZOME_DISK", size_or_none(flags.disk_bytes));
   set_or_remove("RHIZOME_DISK_WRITES", size_or_none(flags.disk_bytes_per_day));
+  set_or_remove("RHIZOME_EXCLUSIVE", as_switch(flags.exclusive));
+  const auto& marks = flags.watermarks;
+  set_or_remove("RHIZOME_WATERMARKS", marks ? std::to_string(marks->high) + ":" + std::to_string(marks->low) : "");
   set_or_remove("RHIZOME_BLOCK_TOKENS", std::to_string(flags.block_tokens));
   set_or_remove("RHIZOME_EXACT", as_switch(flags.exact));
   set_or_remove("RHIZOME_NO_RESTORE", as_switch(flags.no_restore));

@@ -11,6 +11,7 @@
 
 #include "cli/complaint.h"
 #include "cli/parse.h"
+#include "residency/watermarks.h"
 
 namespace rhizome {
 
@@ -19,6 +20,8 @@ struct CacheFlags {
   std::string memory_source;        // who asked for that much; empty for the default
   uint64_t disk_bytes = 0;          // 0: none
   uint64_t disk_bytes_per_day = 0;  // 0: no limit
+  bool exclusive = false;
+  std::optional<Watermarks> watermarks;
   uint32_t block_tokens = 16;
   bool off = false;
   bool no_restore = false;

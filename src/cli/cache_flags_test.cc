@@ -86,6 +86,20 @@ TEST(CacheFlags, GoBeforeEnvironmentBeforeFile) {
   EXPECT_TRUE(flags->no_restore);
 }
 
+TEST(CacheFlags, SayHowMemoryAndDiskShareBlocks) {
+  EXPECT_FALSE(flags_of({"--disk=1GiB"})->exclusive || flags_of({"--disk=1GiB"})->watermarks);
+  const auto flags = flags_of({"--disk=1GiB", "--exclusive", "--watermarks=90:70"});
+  ASSERT_TRUE(flags) << flags.error();
+  EXPECT_TRUE(flags->exclusive);
+  EXPECT_EQ(flags->watermarks, (Watermarks{90, 70}));
+  const ConfigFile file("exclusive = true\nwatermarks = \"80:60\"\n");
+  EXPECT_TRUE(flags_of({"--config=" + file.path()})->exclusive);
+  EXPECT_EQ(flags_of({"--config=" + file.path()}, {{"RHIZOME_WATERMARKS", "75:50"}})->watermarks, (Watermarks{75, 50}));
+  EXPECT_EQ(flags_of({}, {{"RHIZOME_WATERMARKS", "50:75"}}).error().rfind("RHIZOME_WATERMARKS is '50:75'", 0), 0U);
+  // Without a disk they say nothing, as --disk-writes.
+  EXPECT_TRUE(flags_of({"--exclusive", "--watermarks=90:70"}));
+}
+
 TEST(CacheFlags, LastOfTheSameFlagWins) {
   EXPECT_EQ(flags_of({"--memory=1GiB", "--memory=2GiB"})->memory_bytes, uint64_t{2} << 30);
 }
@@ -130,6 +144,13 @@ TEST(CacheFlags, TakeBytesFromTheEnvironmentAsTheLibraryDoes) {
 
 TEST(CacheFlags, SayWhatIsWrongWithOthers) {
   const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--watermarks=70:90", "--watermarks is '70:90'; it must be two percentages of memory, the higher one first"},
+      {"--watermarks=70:70", "it must be two percentages of memory"},
+      {"--watermarks=90:0", "it must be two percentages of memory"},
+      {"--watermarks=101:70", "it must be two percentages of memory"},
+      {"--watermarks=many:few", "it must be two percentages of memory"},
+      {"--watermarks=90", "it must be two percentages of memory"},
+      {"--exclusive=perhaps", "--exclusive"},
       {"--block-tokens=17", "it must be 16, 32, 64, 128 or 256"},
       {"--block-tokens=16x", "it must be 16, 32, 64, 128 or 256"},
       {"--verify=never", "it must be always, tier or sample"},
@@ -158,14 +179,17 @@ TEST(ChildEnvironment, SaysEverythingAndTakesOutTheRest) {
                                                                 {"RHIZOME_VERIFY", "tier"},
                                                                 {"RHIZOME_COUNTERS", "/run/counters-1"}};
   EXPECT_EQ(environment.set, set);
-  EXPECT_EQ(environment.removed, (std::vector<std::string>{"RHIZOME_DISK", "RHIZOME_DISK_WRITES", "RHIZOME_NO_RESTORE",
-                                                           "RHIZOME_OFF", "RHIZOME_TENANT", "RHIZOME_CACHE_DIR"}));
+  EXPECT_EQ(environment.removed,
+            (std::vector<std::string>{"RHIZOME_DISK", "RHIZOME_DISK_WRITES", "RHIZOME_EXCLUSIVE", "RHIZOME_WATERMARKS",
+                                      "RHIZOME_NO_RESTORE", "RHIZOME_OFF", "RHIZOME_TENANT", "RHIZOME_CACHE_DIR"}));
 }
 
 TEST(ChildEnvironment, NamesTheDisk) {
   CacheFlags flags;
   flags.disk_bytes = uint64_t{20} << 30;
   flags.disk_bytes_per_day = uint64_t{100} << 30;
+  flags.exclusive = true;
+  flags.watermarks = {90, 70};
   const ChildEnvironment environment = child_environment(flags, "");
   const auto value = [&](std::string_view name) {
     const auto found = std::ranges::find(environment.set, name, [](const auto& entry) { return entry.first; });
@@ -173,6 +197,8 @@ TEST(ChildEnvironment, NamesTheDisk) {
   };
   EXPECT_EQ(value("RHIZOME_DISK"), "21474836480");
   EXPECT_EQ(value("RHIZOME_DISK_WRITES"), "107374182400");
+  EXPECT_EQ(value("RHIZOME_EXCLUSIVE"), "1");
+  EXPECT_EQ(value("RHIZOME_WATERMARKS"), "90:70");
 }
 
 TEST(FlagTable, NamesEnvironmentVariables) {

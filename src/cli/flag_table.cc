@@ -12,6 +12,11 @@ constexpr std::array kFlags = {
          "Disk that cached blocks may take, below --cache-dir: what memory has no room for, and what a restart finds."},
     Flag{"disk-writes", "SIZE", "no limit",
          "What may be written to that disk in a day, so that it lives as long as it should."},
+    Flag{"exclusive", "", "",
+         "A block that is loaded from that disk leaves it, and is written again when it leaves memory: more room, more "
+         "writes, and less that a restart finds."},
+    Flag{"watermarks", "HIGH:LOW", "98:97",
+         "With --disk: blocks leave memory when more than HIGH percent of it is full, until less than LOW is."},
     Flag{"block-tokens", "N", "16", "Tokens in a block: 16, 32, 64, 128 or 256."},
     Flag{"off", "", "", "Attach nothing: the stock program, untouched."},
     Flag{"no-restore", "", "", "Compute everything and still store it: the cold side of a comparison."},

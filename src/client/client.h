@@ -17,6 +17,7 @@
 #include "block/token.h"
 #include "codec/block_geometry.h"
 #include "contract/result.h"
+#include "store/load_split.h"
 #include "store/tiering_options.h"
 #include "tier/tier.h"
 
@@ -114,6 +115,15 @@ class Client {
   // Brings blocks [first, end) of a hit into memory; what is in a tier below begins to be loaded. Returns where the
   // part ends that it pays to read: before `end` when computing the rest is faster than loading it, or memory is short.
   virtual size_t promote(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) = 0;
+
+  // For engines that can compute a prompt's first rows while rows behind them are put in: where in [first, end) of a
+  // hit computing from the front and loading from the back would meet, from what loads and prompts took so far. Takes
+  // no pin and begins nothing; load() of [load_from, end) does.
+  virtual LoadSplit plan(const Hit& hit, std::span<const Token> prompt, size_t first, size_t end) = 0;
+
+  // As promote(), without the choice: loads also what computing would have sooner by itself. Begins at the front of the
+  // part; who wants its end first asks for it first, in pieces.
+  virtual size_t load(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) = 0;
 
   // The payload of block `i` of a hit, after its identity was compared with `prompt` (the prompt of
   // the look-up) and its checksum with its bytes; valid until the hit is released. Waits for a block that is being

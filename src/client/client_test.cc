@@ -9,7 +9,9 @@
 
 #include "block/oracle.h"
 #include "client/stopped.h"
+#include "machine/clock.h"
 #include "store/store_fixture.h"
+#include "tier/memory_tier.h"
 
 namespace rhizome {
 namespace {
@@ -257,6 +259,29 @@ TEST(Stopped, EachReasonHasItsOwnCounter) {
     const std::string labels(counter_info(stopped_counter(reason)).labels);
     EXPECT_EQ(labels, "reason=\"" + std::string(reason_name(reason)) + "\"");
   }
+}
+
+// An engine asks where computing and loading would meet, and has the rest loaded.
+TEST(ClientPlan, OffersWhereTheTwoMeet) {
+  ManualClock clock(1000000000);
+  const auto counters = Counters::local();
+  EmbeddedOptions options{.memory_bytes = 4 << 20, .tiering = {.background = false, .clock = &clock}};
+  options.tier = std::make_unique<MemoryTier>(MemoryTierOptions{.clock = &clock});
+  const auto client = std::move(*make_embedded_client(std::move(options), *counters));
+  const Keyspace keyspace = keyspace_named("a");
+  const KeyspaceId id = *client->open(keyspace, block_of(kPayload));
+  const std::vector<Token> tokens = blocks_of({1, 2, 3, 4});
+  Hit hit;
+  EXPECT_EQ(client->plan(hit, tokens, 0, 4).end, 0u) << "nothing was looked up";
+  Result<Draft> draft = client->reserve(id, tokens, 0);
+  ASSERT_TRUE(draft);
+  client->commit(std::move(*draft));
+  client->lookup(id, tokens, hit);
+  const LoadSplit in_memory = client->plan(hit, tokens, 0, 100);
+  EXPECT_EQ(in_memory.load_from, 4u);
+  EXPECT_EQ(in_memory.load_tokens + in_memory.compute_tokens, 0u);
+  EXPECT_EQ(client->load(hit, tokens, 2, 4), 4u);
+  EXPECT_TRUE(client->read(hit, tokens, 3));
 }
 
 }  // namespace

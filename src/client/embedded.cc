@@ -39,6 +39,8 @@ class EmbeddedClient final : public Client {
   void lookup(KeyspaceId keyspace, std::span<const Token> prompt, Hit& hit) override;
   size_t peek(KeyspaceId keyspace, std::span<const Token> prompt) override;
   size_t promote(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) override;
+  LoadSplit plan(const Hit& hit, std::span<const Token> prompt, size_t first, size_t end) override;
+  size_t load(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) override;
   Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) override;
   Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) override;
   size_t commit(Draft draft) override;
@@ -52,7 +54,7 @@ class EmbeddedClient final : public Client {
 
  private:
   // Null for a hit that was never looked up with.
-  StoredPrefix* prefix_of(Hit& hit) const;
+  StoredPrefix* prefix_of(const Hit& hit) const;
   static void update(Hit& hit, const StoredPrefix& prefix);
   BlockDraft take_draft(uint64_t id);
 
@@ -121,7 +123,7 @@ Result<KeyspaceId> EmbeddedClient::open(const Keyspace& keyspace, const BlockGeo
   return KeyspaceId{root->value, root->generation};
 }
 
-StoredPrefix* EmbeddedClient::prefix_of(Hit& hit) const {
+StoredPrefix* EmbeddedClient::prefix_of(const Hit& hit) const {
   RHIZOME_CHECK(hit.client_ == nullptr || hit.client_ == this);
   return hit.state_ == nullptr ? nullptr : &static_cast<EmbeddedHit&>(*hit.state_).prefix;
 }
@@ -152,6 +154,22 @@ size_t EmbeddedClient::promote(Hit& hit, std::span<const Token> prompt, size_t f
   end = std::min(end, hit.blocks_);
   if (prefix == nullptr || first >= end) return end;
   end = store_->promote(*prefix, prompt, static_cast<uint32_t>(first), static_cast<uint32_t>(end));
+  update(hit, *prefix);
+  return end;
+}
+
+LoadSplit EmbeddedClient::plan(const Hit& hit, std::span<const Token> prompt, size_t first, size_t end) {
+  const StoredPrefix* const prefix = prefix_of(hit);
+  end = std::min(end, hit.blocks_);
+  if (prefix == nullptr || first >= end) return {.compute_from = end, .load_from = end, .end = end};
+  return store_->plan(*prefix, prompt, static_cast<uint32_t>(first), static_cast<uint32_t>(end));
+}
+
+size_t EmbeddedClient::load(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) {
+  StoredPrefix* const prefix = prefix_of(hit);
+  end = std::min(end, hit.blocks_);
+  if (prefix == nullptr || first >= end) return end;
+  end = store_->load(*prefix, prompt, static_cast<uint32_t>(first), static_cast<uint32_t>(end));
   update(hit, *prefix);
   return end;
 }

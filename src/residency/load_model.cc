@@ -118,6 +118,12 @@ double ComputeCost::seconds(uint64_t tokens, uint64_t before) const {
 }
 
 LoadPlan LoadModel::plan(const LoadQuestion& question) {
+  LoadPlan plan = predict(question);
+  if (!plan.load && explore_every_ != 0 && ++declined_ % explore_every_ == 0) plan.load = true;
+  return plan;
+}
+
+LoadPlan LoadModel::predict(const LoadQuestion& question) const {
   LoadPlan plan;
   plan.split_compute_tokens = 0;
   if (question.tokens == 0 || !load_.is_known() || !compute_.is_known()) return plan;
@@ -129,7 +135,6 @@ LoadPlan LoadModel::plan(const LoadQuestion& question) {
   plan.load_seconds = load_seconds(question.tokens);
   plan.compute_seconds = compute_.seconds(question.tokens, question.before);
   plan.load = plan.load_seconds * (1 + kMarginShare) < plan.compute_seconds;
-  if (!plan.load && explore_every_ != 0 && ++declined_ % explore_every_ == 0) plan.load = true;
   // Computing grows with the part it gets, loading shrinks: the best place is where they cross.
   uint64_t low = 0;
   uint64_t high = question.tokens / question.block_tokens;

@@ -77,6 +77,8 @@ class LoadModel {
   explicit LoadModel(uint32_t explore_every = 64) : explore_every_(explore_every) {}
 
   LoadPlan plan(const LoadQuestion& question);
+  // The same without ever trying what looks worse: for those who only ask.
+  LoadPlan predict(const LoadQuestion& question) const;
 
   void observe_load(uint64_t bytes, double seconds, uint64_t now_ns) { load_.observe(bytes, seconds, now_ns); }
   void observe_compute(uint64_t tokens, uint64_t before, double seconds, uint64_t now_ns) {

@@ -21,7 +21,9 @@ BlockDraft& BlockDraft::operator=(BlockDraft&& other) noexcept {
     first_block_ = other.first_block_;
     identity_bytes_ = other.identity_bytes_;
     tokens_ = std::exchange(other.tokens_, {});
+    slot_bytes_ = other.slot_bytes_;
     slots_ = std::exchange(other.slots_, {});
+    buffers_ = std::exchange(other.buffers_, {});
   }
   return *this;
 }

@@ -1,4 +1,7 @@
-// Blocks that are being written: reserved slots, and the pin on what they will continue.
+// Blocks that are being written: where their bytes are, and the pin on what they will continue.
+//
+// A block's bytes are in a reserved slot, or, from the first block on that none could be had for, in a buffer that was
+// lent for it: commit() makes the former visible, and sends the latter to the tier.
 //
 // Thread-safety: belongs to one thread at a time and must not outlive its Store.
 #pragma once
@@ -13,6 +16,7 @@
 #include "block/token.h"
 #include "index/index.h"
 #include "slab/slot.h"
+#include "store/staging.h"
 
 namespace rhizome {
 
@@ -21,19 +25,26 @@ class Store;
 class BlockDraft {
  public:
   BlockDraft() = default;
-  // Without commit: gives the slots and the pin back.
+  // Without commit: gives the slots, the buffers and the pin back.
   ~BlockDraft() { abort(); }
   BlockDraft(BlockDraft&& other) noexcept;
   BlockDraft& operator=(BlockDraft&& other) noexcept;
 
   uint32_t first_block() const { return first_block_; }
-  size_t blocks_count() const { return slots_.size(); }
+  size_t blocks_count() const { return slots_.size() + buffers_.size(); }
+  // How many of them memory has a place for; the others are found once the tier has taken them.
+  size_t slots_count() const { return slots_.size(); }
   // Exactly the keyspace's payload bytes, with whatever was there before: all to be written.
-  std::span<std::byte> payload(size_t i) const { return slots_[i].bytes().subspan(identity_bytes_); }
+  std::span<std::byte> payload(size_t i) const { return bytes(i).subspan(identity_bytes_); }
   void abort();
 
  private:
   friend class Store;
+
+  // Identity and payload.
+  std::span<std::byte> bytes(size_t i) const {
+    return i < slots_.size() ? slots_[i].bytes() : buffers_[i - slots_.size()].bytes().first(slot_bytes_);
+  }
 
   Store* store_ = nullptr;
   Root root_;
@@ -42,8 +53,10 @@ class BlockDraft {
   std::optional<Location> before_;  // that block, if there is one
   uint32_t first_block_ = 0;
   size_t identity_bytes_ = 0;
+  size_t slot_bytes_ = 0;
   std::vector<Token> tokens_;  // from position 0 to the end of the last block
   std::vector<Reserved> slots_;
+  std::vector<Staging::Buffer> buffers_;  // of the blocks behind those in slots
 };
 
 }  // namespace rhizome

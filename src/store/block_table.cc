@@ -69,7 +69,7 @@ Location BlockTable::add_below(uint32_t keyspace, const BlockKey& key, uint32_t 
                 .image_bytes = image_bytes,
                 .epoch = block.epoch + 1,
                 .state = BlockState::kBelow};
-  below_[key] = location;
+  below_.try_emplace(key, location);  // the same block may be here twice for a moment
   ++counts_.below;
   ++counts_.copies;
   return location;

@@ -39,6 +39,7 @@ Mover::Mover(std::unique_ptr<Tier> tier, Slab& slab, uint64_t slots_bytes, Block
       counters_(counters),
       staging_(options.staging_bytes),
       admission_(options.admission) {
+  RHIZOME_CHECK(options.watermarks.low <= options.watermarks.high && options.watermarks.high <= 100);
   publish_usage();
 }
 
@@ -67,8 +68,10 @@ Mover::~Mover() {
 }
 
 void Mover::open(uint32_t keyspace, const KeyspaceForm& form) {
+  const uint64_t image_bytes = image_room_bytes(form.geometry, default_codec(form.geometry.element_type));
   const MutexLock lock(mutex_);
   forms_.emplace(keyspace, form);
+  read_room_most_ = std::max(read_room_most_, tier_->read_room_bytes(image_bytes));
 }
 
 // Forms are never changed or removed, and their addresses stay.
@@ -269,6 +272,11 @@ LoadPlan Mover::plan(const LoadQuestion& question) {
   return model_.plan(question);
 }
 
+LoadPlan Mover::predict(const LoadQuestion& question) const {
+  const MutexLock lock(mutex_);
+  return model_.predict(question);
+}
+
 void Mover::observe_compute(uint64_t tokens, uint64_t before, double seconds) {
   const uint64_t now = clock_.monotonic_ns();
   const MutexLock lock(mutex_);
@@ -300,6 +308,18 @@ bool Mover::write_behind(bool demotes) {
   }
 }
 
+WriteDecision Mover::decide(WriteCandidate candidate, const KeyspaceForm& keyspace, uint64_t now_ns) {
+  candidate.bytes = keyspace.slot_bytes;
+  const auto tokens = static_cast<uint64_t>(keyspace.geometry.tokens_count);
+  const MutexLock lock(mutex_);
+  if (model_.compute_cost().is_known() && model_.load_cost().is_known() && tokens > 0) {
+    // A block is loaded with others: the latency of a load alone says nothing about it.
+    candidate.load_seconds = static_cast<double>(candidate.bytes) / model_.load_cost().bytes_per_second();
+    candidate.compute_seconds = model_.compute_cost().seconds(tokens, 0);
+  }
+  return admission_.decide(candidate, now_ns);
+}
+
 // Nothing: there is no block to write. False: none that may be written now.
 std::optional<bool> Mover::write_one(bool demotes) {
   const uint64_t now = clock_.monotonic_ns();
@@ -307,23 +327,11 @@ std::optional<bool> Mover::write_one(bool demotes) {
   const uint64_t age_min = hurry ? 0 : options_.admission.unused_wait_ns;
   std::optional<BlockTable::Unwritten> block = table_.next_unwritten(now, age_min);
   if (!block) return std::nullopt;
-  const KeyspaceForm& keyspace = form(block->keyspace);
-  WriteDecision decision;
-  {
-    const MutexLock lock(mutex_);
-    WriteCandidate candidate{.age_ns = hurry ? options_.admission.unused_wait_ns : block->age_ns,
-                             .uses = block->uses,
-                             .asked_for = block->asked_for,
-                             .has_children = block->has_children,
-                             .bytes = keyspace.slot_bytes};
-    const auto tokens = static_cast<uint64_t>(keyspace.geometry.tokens_count);
-    if (model_.compute_cost().is_known() && model_.load_cost().is_known() && tokens > 0) {
-      // A block is loaded with others: the latency of a load alone says nothing about it.
-      candidate.load_seconds = static_cast<double>(candidate.bytes) / model_.load_cost().bytes_per_second();
-      candidate.compute_seconds = model_.compute_cost().seconds(tokens, 0);
-    }
-    decision = admission_.decide(candidate, now);
-  }
+  const WriteDecision decision = decide({.age_ns = hurry ? options_.admission.unused_wait_ns : block->age_ns,
+                                         .uses = block->uses,
+                                         .asked_for = block->asked_for,
+                                         .has_children = block->has_children},
+                                        form(block->keyspace), now);
   Flight flight;
   flight.kind = Kind::kFind;
   flight.key = block->key;
@@ -352,9 +360,11 @@ void Mover::finish_find(Flight flight, const TierCompletion& completion) {
     return;
   }
   const KeyspaceForm& keyspace = form(flight.keyspace);
-  const std::span<const std::byte> slot = flight.source.bytes();
+  const std::span<const std::byte> slot =
+      flight.around ? flight.around->buffer.bytes().first(keyspace.slot_bytes) : flight.source.bytes();
+  const uint64_t sum = flight.around ? flight.around->checksum : flight.source.checksum();
   // What rots in memory must not become a verified image.
-  if (completion.outcome != TierOutcome::kMissing || checksum(slot) != flight.source.checksum()) {
+  if (completion.outcome != TierOutcome::kMissing || checksum(slot) != sum) {
     write_is_over(flight, false, false);
     return;
   }
@@ -400,7 +410,9 @@ void Mover::finish_write(Flight flight, const TierCompletion& completion) {
 void Mover::write_is_over(Flight& flight, bool is_written, bool again) {
   staging_.give_back(std::exchange(flight.buffer, {}));
   flight.source.release();
-  if (is_written) {
+  if (flight.around) {
+    around_is_over(flight, is_written, again);
+  } else if (is_written) {
     table_.written(flight.ref, static_cast<uint32_t>(flight.image_bytes));
     if (flight.demotes) {
       // Others may have come to use it, or it is another block by now: then it stays.
@@ -420,19 +432,95 @@ void Mover::write_is_over(Flight& flight, bool is_written, bool again) {
   changed_.notify_all();
 }
 
+// --- around memory
+
+Staging::Buffer Mover::lend(uint32_t keyspace) {
+  const KeyspaceForm& form_of = form(keyspace);
+  uint64_t left_bytes = 0;
+  {
+    const MutexLock lock(mutex_);
+    left_bytes = read_room_most_;
+  }
+  Staging::Buffer buffer = staging_.lend(form_of.slot_bytes, left_bytes);
+  if (!buffer) return buffer;
+  // There is no time to find out whether it is used again.
+  const WriteCandidate candidate{.age_ns = options_.admission.unused_wait_ns};
+  if (decide(candidate, form_of, clock_.monotonic_ns()) != WriteDecision::kNow) {
+    staging_.give_back(std::move(buffer));
+    return {};
+  }
+  // It was another tenant's, perhaps.
+  std::ranges::fill(buffer.bytes().first(form_of.slot_bytes), std::byte{0});
+  return buffer;
+}
+
+void Mover::write_around(std::vector<Around> blocks) {
+  {
+    const MutexLock lock(mutex_);
+    for (Around& block : blocks)
+      waiting_around_.push_back(std::move(block));
+  }
+  wake();
+}
+
+bool Mover::submit_around() {
+  bool any = false;
+  for (;;) {
+    Flight flight;
+    {
+      const MutexLock lock(mutex_);
+      // Loads that wait for a buffer come first.
+      if (waiting_around_.empty() || !waiting_.empty() || writes_under_way_ >= kWritesUnderWayMax) return any;
+      flight.around = std::move(waiting_around_.front());
+      waiting_around_.pop_front();
+      ++writes_under_way_;
+    }
+    flight.kind = Kind::kFind;
+    flight.key = flight.around->key;
+    flight.keyspace = flight.around->keyspace;
+    flight.deadline_ns = flight.around->deadline_ns;
+    if (clock_.monotonic_ns() >= flight.deadline_ns) {
+      write_is_over(flight, false, false);
+    } else if (!submit(std::move(flight), {}, {})) {
+      return any;
+    }
+    any = true;
+  }
+}
+
+void Mover::around_is_over(Flight& flight, bool is_written, bool again) {
+  Around& around = *flight.around;
+  if (again) {
+    const MutexLock lock(mutex_);
+    waiting_around_.push_front(std::move(around));
+    return;
+  }
+  staging_.give_back(std::exchange(around.buffer, {}));
+  std::optional<Location> location;
+  if (is_written) {
+    location = table_.add_below(flight.keyspace, flight.key, static_cast<uint32_t>(flight.image_bytes));
+    counters_.add(Counter::kBlocksWrittenAround);
+  }
+  around_.end(around.ticket, location);
+}
+
 // --- room
 
-bool Mover::is_short(uint32_t percent) const {
-  return slab_.usage().free_bytes * 100 < slots_bytes_ * (100 - std::min(percent, 100u));
+bool Mover::is_above(uint32_t percent) const {
+  return slab_.usage().free_bytes * 100 < slots_bytes_ * (100 - percent);
+}
+
+bool Mover::is_below(uint32_t percent) const {
+  return slab_.usage().free_bytes * 100 > slots_bytes_ * (100 - percent);
 }
 
 bool Mover::keep_free() {
   // Somebody found no slot: whatever the marks say.
   const bool is_pressed = is_pressed_.exchange(false, std::memory_order_relaxed);
-  is_demoting_ = is_short(is_demoting_ ? options_.demote_to_percent : options_.demote_from_percent);
+  is_demoting_ = is_demoting_ ? !is_below(options_.watermarks.low) : is_above(options_.watermarks.high);
   if (!is_demoting_ && !is_pressed) return false;
   bool any = false;
-  for (size_t i = 0; i < kDemotedAtOnce && is_short(options_.demote_to_percent); ++i) {
+  for (size_t i = 0; i < kDemotedAtOnce && !is_below(options_.watermarks.low); ++i) {
     const std::optional<BlockTable::Demoted> demoted = table_.demote(kLooksPerDemotion);
     if (!demoted) break;
     const Status freed = slab_.free(demoted->slot);
@@ -451,6 +539,7 @@ bool Mover::step() {
   bool any = collect(0);
   any = collect_forgotten() || any;
   any = submit_loads() || any;
+  any = submit_around() || any;
   any = keep_free() || any;
   // What is only in one place is written to leave the other.
   if (options_.is_inclusive || is_flushing_.load(std::memory_order_relaxed)) any = write_behind(false) || any;
@@ -513,7 +602,8 @@ void Mover::rest(uint64_t at_most_ns) {
       const uint64_t next =
           options_.is_inclusive ? table_.next_write_ns(options_.admission.unused_wait_ns) : UINT64_MAX;
       const uint64_t now = clock_.monotonic_ns();
-      const uint64_t until_next = next == UINT64_MAX ? at_most_ns : std::max(next, now + kRestMinNs) - now;
+      uint64_t until_next = next == UINT64_MAX ? at_most_ns : std::max(next, now + kRestMinNs) - now;
+      if (!waiting_around_.empty()) until_next = std::min(until_next, kRestMinNs);
       changed_.wait_for(mutex_, std::min(at_most_ns, until_next));
       woken_ = false;
       return;
@@ -545,7 +635,8 @@ void Mover::flush(uint64_t deadline_ns) {
     const bool any = step();
     const MutexLock lock(mutex_);
     // Between what the tier says of a block and its write there is no flight.
-    if (!any && flights_.empty() && writes_under_way_ == 0 && !table_.has_unwritten()) break;
+    const bool is_idle = flights_.empty() && writes_under_way_ == 0 && waiting_around_.empty();
+    if (!any && is_idle && !table_.has_unwritten()) break;
     if (!any) changed_.wait_for(mutex_, 1000000);
   }
   is_flushing_.store(false, std::memory_order_relaxed);

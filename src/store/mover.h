@@ -9,6 +9,8 @@
 //             the slot -> committed -> landed
 //   a write:  slot pinned and its checksum compared -> the tier asked whether it has the block -> encoded into a
 //             staging buffer -> written -> for a demotion: pins and epoch checked, switched, slot freed
+//   around:   a block without a slot, in a buffer that was lent for it: the same from the checksum on, and in the end
+//             it is known as one that is below; its owner publishes it (around_chains.h)
 //
 // Thread-safety: everything here may be called from any thread; only one is in step() at a time, others return at once.
 #pragma once
@@ -21,6 +23,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "block/identity.h"
@@ -30,6 +33,7 @@
 #include "residency/admission.h"
 #include "residency/load_model.h"
 #include "slab/slab.h"
+#include "store/around_chains.h"
 #include "store/block_table.h"
 #include "store/staging.h"
 #include "store/tiering_options.h"
@@ -75,9 +79,27 @@ class Mover {
   // Sleeps until the block is not being loaded any more, but no longer than that; may return early.
   void wait(Location location, uint64_t at_most_ns);
 
+  // Memory for a block that no slot can be had for, of at least the slot's size, whose first slot_bytes are zero.
+  // Empty: as much as may be is lent, or writes are not worth it now.
+  Staging::Buffer lend(uint32_t keyspace);
+  void give_back(Staging::Buffer buffer) { staging_.give_back(std::move(buffer)); }
+  uint64_t lent_bytes() const { return staging_.lent_bytes(); }
+  // Blocks, in order, that are written from a buffer of lend(), identity included.
+  struct Around {
+    AroundChains::Ticket ticket = {};  // of around()
+    BlockKey key;
+    uint32_t keyspace = 0;
+    Staging::Buffer buffer;
+    uint64_t checksum = 0;     // of the slot_bytes
+    uint64_t deadline_ns = 0;  // what has not begun by then is lost
+  };
+  void write_around(std::vector<Around> blocks);
+  AroundChains& around() { return around_; }
+
   // A reader has waited so long for so many bytes and gave up: a tier that does not answer must not be believed in.
   void observe_late(uint64_t bytes, uint64_t waited_ns);
   LoadPlan plan(const LoadQuestion& question);
+  LoadPlan predict(const LoadQuestion& question) const;
   void observe_compute(uint64_t tokens, uint64_t before, double seconds);
 
   // Does what can be done without waiting; false: there was nothing.
@@ -122,9 +144,11 @@ class Mover {
     Pinned source;
     uint64_t image_bytes = 0;
     bool demotes = false;
+    std::optional<Around> around;  // in place of the source
   };
 
   const KeyspaceForm& form(uint32_t keyspace) const;
+  WriteDecision decide(WriteCandidate candidate, const KeyspaceForm& keyspace, uint64_t now_ns);
   bool collect(uint64_t wait_ns) REQUIRES(step_mutex_);
   bool collect_forgotten() REQUIRES(step_mutex_);
   bool submit_loads();
@@ -140,8 +164,12 @@ class Mover {
   void finish_find(Flight flight, const TierCompletion& completion) REQUIRES(step_mutex_);
   void finish_write(Flight flight, const TierCompletion& completion) REQUIRES(step_mutex_);
   void write_is_over(Flight& flight, bool is_written, bool again);
+  bool submit_around() REQUIRES(step_mutex_);
+  void around_is_over(Flight& flight, bool is_written, bool again);
   bool keep_free() REQUIRES(step_mutex_);
-  bool is_short(uint32_t percent) const;
+  // More than that, or less than that, of what slots can have is full.
+  bool is_above(uint32_t percent) const;
+  bool is_below(uint32_t percent) const;
   void publish_usage();
 
   const TieringOptions options_;
@@ -152,6 +180,7 @@ class Mover {
   BlockTable& table_;
   Counters& counters_;
   Staging staging_;
+  AroundChains around_;
   std::atomic<bool> gone_{false};
   std::atomic<bool> is_flushing_{false};
   std::atomic<bool> is_pressed_{false};
@@ -164,7 +193,9 @@ class Mover {
   mutable Mutex mutex_;
   CondVar changed_;
   std::unordered_map<uint32_t, KeyspaceForm> forms_ GUARDED_BY(mutex_);
-  std::deque<Flight> waiting_ GUARDED_BY(mutex_);  // loads without a buffer
+  uint64_t read_room_most_ GUARDED_BY(mutex_) = 0;        // for the largest image of any of them
+  std::deque<Flight> waiting_ GUARDED_BY(mutex_);         // loads without a buffer
+  std::deque<Around> waiting_around_ GUARDED_BY(mutex_);  // that no write has begun for
   std::unordered_map<uint64_t, Flight> flights_ GUARDED_BY(mutex_);
   std::unordered_map<uint64_t, Batch> batches_ GUARDED_BY(mutex_);
   uint64_t last_tag_ GUARDED_BY(mutex_) = 0;

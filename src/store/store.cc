@@ -128,70 +128,92 @@ Result<BlockDraft> Store::reserve(Root root, std::span<const Token> tokens, uint
   draft.prefix_ = std::move(match.handle);
   draft.first_block_ = match.blocks;
   count_pinned(*keyspace, 0, match.blocks);
-  if (match.blocks < first_block) return fail(Code::kFailedPrecondition, "a block before is not stored");
-  if (match.blocks == blocks) return draft;
   draft.parent_ = key_before(*keyspace, stored);
   draft.before_ = stored.empty() ? std::nullopt : std::optional(stored.back());
-  draft.identity_bytes_ = identity_bytes(options_.block_tokens);
-  while (draft.slots_.size() < blocks - match.blocks) {
-    std::optional<Reserved> slot = take_slot(*keyspace);
-    if (!slot) break;
-    draft.slots_.push_back(std::move(*slot));
-  }
-  publish_used();
-  if (draft.slots_.empty()) return fail(Code::kResourceExhausted, "no memory that could be evicted");
-  const size_t tokens_count = (match.blocks + draft.slots_.size()) * options_.block_tokens;
+  draft.identity_bytes_ = keyspace->form.identity_bytes;
+  draft.slot_bytes_ = keyspace->form.slot_bytes;
+  if (match.blocks >= first_block) take_slots(*keyspace, draft, blocks);
+  if (draft.slots_.empty() && match.blocks < blocks) skip_around(draft, tokens);
+  if (draft.first_block_ < first_block) return fail(Code::kFailedPrecondition, "a block before is not stored");
+  if (draft.first_block_ == blocks) return draft;
+  take_buffers(*keyspace, draft, tokens);
+  if (draft.blocks_count() == 0) return fail(Code::kResourceExhausted, "no memory that could be evicted");
+  const size_t tokens_count = (draft.first_block_ + draft.blocks_count()) * options_.block_tokens;
   draft.tokens_.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(tokens_count));
   return draft;
 }
 
-// The draft's blocks in their slots, committed and described, in order.
-std::vector<Location> Store::seal(const Opened& keyspace, BlockDraft& draft) {
+void Store::take_slots(const Opened& keyspace, BlockDraft& draft, size_t blocks_end) {
+  while (draft.first_block_ + draft.slots_.size() < blocks_end) {
+    std::optional<Reserved> slot = take_slot(keyspace);
+    if (!slot) break;
+    draft.slots_.push_back(std::move(*slot));
+  }
+  publish_used();
+}
+
+uint64_t Store::seal(const Opened& keyspace, const BlockDraft& draft, size_t i, BlockKey& key) const {
+  const Identity identity = identity_of(keyspace, draft.tokens_, draft.first_block_ + static_cast<uint32_t>(i), key);
+  encode_identity(identity, draft.bytes(i).first(draft.identity_bytes_));
+  key = next_key(key, identity.tokens);
+  return checksum(draft.bytes(i));
+}
+
+// The draft's blocks in slots, committed and described, in order; what is left of the draft begins behind them.
+std::vector<Location> Store::seal_slots(const Opened& keyspace, BlockDraft& draft) {
   std::vector<Location> locations;
-  BlockKey parent = draft.parent_;
-  for (Reserved& slot : draft.slots_) {
-    const uint32_t block = draft.first_block_ + static_cast<uint32_t>(locations.size());
-    const Identity identity = identity_of(keyspace, draft.tokens_, block, parent);
-    encode_identity(identity, slot.bytes().first(draft.identity_bytes_));
-    parent = next_key(parent, identity.tokens);
-    const uint64_t sum = checksum(slot.bytes());
-    const SlotRef ref = slab_->commit(std::move(slot), sum);
-    locations.push_back(table_.add({keyspace.root.value, parent, ref, mover_ != nullptr ? now_ns() : 0}));
+  for (size_t i = 0; i < draft.slots_.size(); ++i) {
+    const uint64_t sum = seal(keyspace, draft, i, draft.parent_);
+    const SlotRef ref = slab_->commit(std::move(draft.slots_[i]), sum);
+    locations.push_back(table_.add({keyspace.root.value, draft.parent_, ref, mover_ != nullptr ? now_ns() : 0}));
   }
   draft.slots_.clear();
+  draft.first_block_ += static_cast<uint32_t>(locations.size());
   return locations;
+}
+
+Result<size_t> Store::insert(Root root, Handle& handle, std::span<const Token> tokens, uint32_t first_block,
+                             std::span<const Location> blocks) {
+  std::vector<Location> canonical(blocks.size());
+  Result<Inserted> inserted = index_.insert(root, handle, tokens, first_block, blocks, canonical);
+  // What the index uses is paid for with the slots, but it may be full before they are: cut up, or given less address
+  // space than memory.
+  for (size_t evictions = kEvictionsPerBlock * blocks.size();
+       !inserted && inserted.error().code == Code::kResourceExhausted && evictions > 0 && evict(1, false);
+       --evictions) {
+    inserted = index_.insert(root, handle, tokens, first_block, blocks, canonical);
+  }
+  if (!inserted) return fail(inserted.error());
+  handle = std::move(inserted->handle);
+  // The handle pins them.
+  for (size_t i = 0; i + 1 < canonical.size(); ++i)
+    table_.set_has_children(canonical[i]);
+  forget(blocks.first(inserted->stored_before));
+  return blocks.size() - inserted->stored_before;
 }
 
 size_t Store::commit(BlockDraft draft) {
   RHIZOME_CHECK(draft.store_ == this);
   const Opened& keyspace = *opened(draft.root_);
-  std::vector<Location> locations = seal(keyspace, draft);
-  if (locations.empty()) return 0;
-  std::vector<Location> canonical(locations.size());
-  const uint32_t pinned_before = draft.prefix_.blocks();
-  const auto publish = [&] {
-    return index_.insert(draft.root_, draft.prefix_, draft.tokens_, draft.first_block_, locations, canonical);
-  };
-  Result<Inserted> inserted = publish();
-  // What the index uses is paid for with the slots, but it may be full before they are: cut up, or given less address
-  // space than memory.
-  for (size_t evictions = kEvictionsPerBlock * locations.size();
-       !inserted && inserted.error().code == Code::kResourceExhausted && evictions > 0 && evict(1, false);
-       --evictions) {
-    inserted = publish();
-  }
+  const uint32_t first_block = draft.first_block_;
+  const std::vector<Location> locations = seal_slots(keyspace, draft);
   size_t visible = 0;
-  if (inserted) {
-    visible = locations.size() - inserted->stored_before;
-    locations.resize(inserted->stored_before);
-    draft.prefix_ = std::move(inserted->handle);
-    count_pinned(keyspace, pinned_before, draft.prefix_.blocks());
-    // The draft still pins them.
-    if (draft.before_) table_.set_has_children(*draft.before_);
-    for (size_t i = 0; i + 1 < canonical.size(); ++i)
-      table_.set_has_children(canonical[i]);
+  bool is_continued = true;
+  if (!locations.empty()) {
+    const uint32_t pinned_before = draft.prefix_.blocks();
+    const auto tokens = std::span<const Token>(draft.tokens_).first(size_t{draft.first_block_} * options_.block_tokens);
+    const Result<size_t> inserted = insert(draft.root_, draft.prefix_, tokens, first_block, locations);
+    if (inserted) {
+      visible = *inserted;
+      count_pinned(keyspace, pinned_before, draft.prefix_.blocks());
+      // The draft still pins it.
+      if (draft.before_) table_.set_has_children(*draft.before_);
+    } else {
+      forget(locations);
+      is_continued = false;
+    }
   }
-  forget(locations);
+  if (is_continued) send_around(keyspace, draft);
   draft.abort();
   if (mover_ != nullptr) mover_->wake();
   return visible;
@@ -214,6 +236,7 @@ void Store::flush(uint64_t deadline_ns) {
   if (mover_ == nullptr) return;
   if (!thread_.joinable()) {
     mover_->flush(deadline_ns);
+    publish_around();
     publish_used();
     return;
   }
@@ -263,6 +286,9 @@ void Store::release(StoredPrefix& prefix) {
 
 void Store::abort(BlockDraft& draft) {
   draft.slots_.clear();
+  for (Staging::Buffer& buffer : draft.buffers_)
+    mover_->give_back(std::move(buffer));
+  draft.buffers_.clear();
   if (!draft.prefix_.empty()) {
     const uint32_t blocks = draft.prefix_.blocks();
     const Status released = index_.release(std::move(draft.prefix_));
@@ -275,7 +301,8 @@ void Store::abort(BlockDraft& draft) {
 
 bool Store::step() {
   if (mover_ == nullptr) return false;
-  const bool any = mover_->step();
+  bool any = mover_->step();
+  any = publish_around() || any;
   if (mover_->take_gone()) forget_gone();
   if (table_.counts().below > below_max_) keep_below_bounded();
   if (any) publish_used();
@@ -287,6 +314,7 @@ void Store::run(const std::stop_token& stop) {
     const uint64_t asked = flushes_asked_.load(std::memory_order_acquire);
     if (asked > flushes_done_.load(std::memory_order_relaxed)) {
       mover_->flush(flush_deadline_ns_.load(std::memory_order_relaxed));
+      publish_around();
       publish_used();
       flushes_done_.store(asked, std::memory_order_release);
     }

@@ -31,6 +31,7 @@
 #include "slab/slab.h"
 #include "store/block_draft.h"
 #include "store/block_table.h"
+#include "store/load_split.h"
 #include "store/mover.h"
 #include "store/stored_prefix.h"
 #include "store/tiering_options.h"
@@ -77,6 +78,13 @@ class Store {
   // than loading it, or there is no memory for more. read() waits for what is on its way. `prompt` is the look-up's.
   uint32_t promote(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end);
 
+  // The same without that choice: for the part that plan() leaves to loading.
+  uint32_t load(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end);
+
+  // Where computing and loading of blocks [first, end) of a prefix would meet. Takes no pin and begins nothing. `end`
+  // is less when a block is gone that the prefix had.
+  LoadSplit plan(const StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end) const;
+
   // The payload of block `block` of a prefix, once its checksum agrees with its bytes and its identity with `prompt`
   // (the look-up's). Valid until the prefix is released. Cheapest in ascending order. kOutOfRange: the prefix or the
   // prompt has no such block. kDataLoss: it did not verify; it and all that continues it have been forgotten, and the
@@ -89,15 +97,17 @@ class Store {
   // The key before position 0.
   BlockKey root_key_of(Root root) const;
 
-  // Slots for the blocks of `tokens` (whole blocks, from position 0) from `first_block` on, less those
-  // stored already; none when all are. Evicts to make room, and reserves fewer when that is not
-  // enough. kInvalidArgument: an unknown root, or not a whole number of at least first_block blocks.
-  // kFailedPrecondition: a block before `first_block` is not stored. kResourceExhausted: no room for
-  // one block, all is pinned.
+  // Places for the blocks of `tokens` (whole blocks, from position 0) from `first_block` on, less those
+  // stored already; none when all are. Evicts to make room in memory; when all of it is pinned and there is a tier,
+  // blocks get I/O buffers, as long as there are any, less those that are on their way into the tier already. Reserves
+  // fewer when that is not enough. kInvalidArgument: an unknown root, or not a whole number of at least first_block
+  // blocks. kFailedPrecondition: a block before `first_block` is not stored, nor on its way into the tier.
+  // kResourceExhausted: no room for one block, all is pinned, and all buffers are in use.
   Result<BlockDraft> reserve(Root root, std::span<const Token> tokens, uint32_t first_block);
 
   // Publishes the draft's blocks. Where somebody else was first, theirs stay and ours are given back;
-  // the same when a block before them was forgotten meanwhile. Returns how many became visible.
+  // the same when a block before them was forgotten meanwhile. Returns how many became visible. Blocks in buffers are
+  // sent to the tier, and are found once it has them and the block before them is there still; else they are lost.
   size_t commit(BlockDraft draft);
 
   // Forgets everything that nobody pins. Returns how many blocks that was. The tier keeps its images until it needs
@@ -112,6 +122,9 @@ class Store {
   bool step();
 
   BlockCounts block_counts() const { return table_.counts(); }
+  // Blocks that are on their way into the tier and nowhere else, and bytes of the buffers that are lent for such.
+  size_t around_blocks() const { return mover_ == nullptr ? 0 : mover_->around().blocks(); }
+  uint64_t lent_bytes() const { return mover_ == nullptr ? 0 : mover_->lent_bytes(); }
 
   SlabUsage slab_usage() const { return slab_->usage(); }
   IndexUsage index_usage() const { return index_.usage(); }
@@ -137,13 +150,28 @@ class Store {
   BlockKey key_before(const Opened& keyspace, std::span<const Location> stored) const;
   void release(StoredPrefix& prefix);
   void abort(BlockDraft& draft);
-  std::vector<Location> seal(const Opened& keyspace, BlockDraft& draft);
+  void take_slots(const Opened& keyspace, BlockDraft& draft, size_t blocks_end);
+  // Writes the identity of the draft's block `i`, whose parent has the key `key`, which becomes its own.
+  uint64_t seal(const Opened& keyspace, const BlockDraft& draft, size_t i, BlockKey& key) const;
+  std::vector<Location> seal_slots(const Opened& keyspace, BlockDraft& draft);
+  // Makes blocks visible; the handle is then one on all of them. Those that somebody else has stored before are
+  // forgotten. Returns how many became visible. On an error `blocks` and `handle` are still the caller's.
+  Result<size_t> insert(Root root, Handle& handle, std::span<const Token> tokens, uint32_t first_block,
+                        std::span<const Location> blocks);
+
+  // store_around.cc
+  // The draft, of no blocks so far, begins behind those that are on their way into the tier.
+  void skip_around(BlockDraft& draft, std::span<const Token> tokens) const;
+  void take_buffers(const Opened& keyspace, BlockDraft& draft, std::span<const Token> tokens);
+  void send_around(const Opened& keyspace, BlockDraft& draft);
+  bool publish_around();
 
   // store_open.cc
   void recover(const Opened& keyspace);
 
   // store_read.cc
   const BlockKey& key_before(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t block) const;
+  uint32_t promote(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end, bool weighs);
   bool hold(StoredPrefix& prefix, uint32_t block);
   uint32_t begin_loads(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end,
                        double predicted_seconds);

@@ -36,10 +36,9 @@ std::vector<Token> random_prompt(std::mt19937_64& random) {
 StoreOptions over(const std::string& directory, uint64_t disk_bytes) {
   auto tier = DiskTier::open({.directory = directory, .bytes_max = disk_bytes});
   EXPECT_TRUE(tier) << tier.error().reason;
-  return {
-      .memory_bytes = 2200 << 10,
-      .tier = std::move(*tier),
-      .tiering = {.admission = {.unused_wait_ns = kMillisecondNs}, .demote_from_percent = 90, .demote_to_percent = 70}};
+  return {.memory_bytes = 2200 << 10,
+          .tier = std::move(*tier),
+          .tiering = {.admission = {.unused_wait_ns = kMillisecondNs}, .watermarks = {.high = 90, .low = 70}}};
 }
 
 void hammer(StoreUser& user, const std::vector<Root>& roots, uint64_t seed, std::atomic<uint64_t>& hits) {

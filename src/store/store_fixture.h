@@ -141,6 +141,8 @@ class StoreUser {
     EXPECT_EQ(index.removed_blocks, 0u);
     EXPECT_EQ(slab.reserved_slots + slab.doomed_slots, 0u);
     EXPECT_EQ(slab.pinned_bytes, 0u);
+    EXPECT_EQ(store->around_blocks(), 0u);
+    EXPECT_EQ(store->lent_bytes(), 0u);
     const BlockCounts blocks = store->block_counts();
     EXPECT_EQ(blocks.resident + blocks.below, index.blocks);
     EXPECT_EQ(blocks.pinned, 0u);

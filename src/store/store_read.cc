@@ -41,6 +41,45 @@ uint32_t Store::peek(Root root, std::span<const Token> prompt) const {
 }
 
 uint32_t Store::promote(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end) {
+  return promote(prefix, prompt, first, end, true);
+}
+
+uint32_t Store::load(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end) {
+  return promote(prefix, prompt, first, end, false);
+}
+
+LoadSplit Store::plan(const StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end) const {
+  const size_t prompt_blocks = prompt.size() / options_.block_tokens;
+  end = static_cast<uint32_t>(std::min<size_t>({end, prefix.blocks(), prompt_blocks}));
+  LoadQuestion question{.block_tokens = options_.block_tokens};
+  std::vector<uint32_t> below;
+  for (uint32_t block = first; block < end && mover_ != nullptr; ++block) {
+    const Location location = prefix.locations_[block];
+    const BlockState state = table_.state(location);
+    if (state == BlockState::kGone) end = block;
+    if (state != BlockState::kBelow && state != BlockState::kLoading) continue;
+    below.push_back(block);
+    question.stored_bytes += table_.image_bytes(location);
+  }
+  LoadSplit split{.compute_from = end, .load_from = end, .end = end};
+  if (below.empty()) return split;
+  question.tokens = below.size() * options_.block_tokens;
+  question.before = uint64_t{below.front()} * options_.block_tokens;
+  question.bytes_in_flight = mover_->bytes_under_way();
+  const LoadPlan plan = mover_->predict(question);
+  const size_t computed = plan.split_compute_tokens / options_.block_tokens;
+  split.compute_from = below.front();
+  if (computed < below.size()) split.load_from = below[computed];
+  split.compute_tokens = plan.split_compute_tokens;
+  split.load_tokens = question.tokens - plan.split_compute_tokens;
+  split.split_seconds = plan.split_seconds;
+  split.load_seconds = plan.load_seconds;
+  split.compute_seconds = plan.compute_seconds;
+  return split;
+}
+
+uint32_t Store::promote(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end,
+                        bool weighs) {
   const size_t prompt_blocks = prompt.size() / options_.block_tokens;
   end = static_cast<uint32_t>(std::min<size_t>({end, prefix.blocks(), prompt_blocks}));
   if (mover_ == nullptr || first >= end) return end;
@@ -55,9 +94,10 @@ uint32_t Store::promote(StoredPrefix& prefix, std::span<const Token> prompt, uin
   if (first_below == end) return end;
   question.before = uint64_t{first_below} * options_.block_tokens;
   question.bytes_in_flight = mover_->bytes_under_way();
-  const LoadPlan plan = mover_->plan(question);
-  counters_.add(plan.load ? Counter::kDecisionsLoad : Counter::kDecisionsCompute);
-  if (!plan.load) {
+  const LoadPlan plan = weighs ? mover_->plan(question) : mover_->predict(question);
+  const bool loads = plan.load || !weighs;
+  counters_.add(loads ? Counter::kDecisionsLoad : Counter::kDecisionsCompute);
+  if (!loads) {
     prefix.reason_ = Reason::kLoadFailed;
     return first_below;
   }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "machine/clock.h"
 #include "store/store_fixture.h"
@@ -13,6 +14,16 @@
 namespace rhizome {
 
 inline constexpr uint64_t kSecondNs = 1000000000;
+
+// So many blocks, each of the number behind the one before.
+inline std::vector<Token> chain(Token first, size_t blocks) {
+  std::vector<Token> tokens;
+  for (size_t i = 0; i < blocks; ++i) {
+    const std::vector<Token> block = blocks_of({static_cast<Token>(first + i)});
+    tokens.insert(tokens.end(), block.begin(), block.end());
+  }
+  return tokens;
+}
 
 struct TieredOptions {
   uint64_t memory_bytes = 4 << 20;
@@ -57,6 +68,18 @@ class TieredUser : public TierParts, public StoreUser {
     EXPECT_EQ(put(root, tokens), tokens.size() / store->block_tokens());
     write_all();
     push_out();
+  }
+  // Puts as many blocks of `tokens` into memory as it has places for, and holds what it finds of them.
+  StoredPrefix pin_all(Root root, std::vector<Token> tokens) {
+    size_t slots = 0;
+    if (const Result<BlockDraft> draft = store->reserve(root, tokens, 0)) {
+      slots = draft->first_block() + draft->slots_count();
+    }
+    tokens.resize(slots * store->block_tokens());
+    put(root, tokens);
+    StoredPrefix held = look_up(root, tokens);
+    read_all(root, held, tokens);
+    return held;
   }
   // Whatever may leave memory does.
   void push_out() {

@@ -10,15 +10,6 @@
 namespace rhizome {
 namespace {
 
-std::vector<Token> chain(Token first, size_t blocks) {
-  std::vector<Token> tokens;
-  for (size_t i = 0; i < blocks; ++i) {
-    const std::vector<Token> block = blocks_of({static_cast<Token>(first + i)});
-    tokens.insert(tokens.end(), block.begin(), block.end());
-  }
-  return tokens;
-}
-
 TEST(StoreTier, WhatLeftMemoryComesBack) {
   TieredUser user;
   const Root a = user.open(keyspace_named("a"));
@@ -84,7 +75,7 @@ TEST(StoreTier, FlushWritesWithoutWaitingForTheSecond) {
 
 // Somebody reads the block while it is being written for a demotion: it stays.
 TEST(StoreTier, ADemotionGivesWayToAReader) {
-  TieredUser user({.tiering = {.demote_from_percent = 0, .demote_to_percent = 0}});
+  TieredUser user({.tiering = {.watermarks = {.high = 0, .low = 0}}});
   const Root a = user.open(keyspace_named("a"));
   const std::vector<Token> tokens = chain(1, 1);
   user.put(a, tokens);
@@ -106,7 +97,7 @@ TEST(StoreTier, ADemotionGivesWayToAReader) {
 
 // The block was forgotten and its number given to another one while it was being written: the other one stays.
 TEST(StoreTier, ADemotionNoticesThatTheBlockIsAnother) {
-  TieredUser user({.tiering = {.demote_from_percent = 0, .demote_to_percent = 0}});
+  TieredUser user({.tiering = {.watermarks = {.high = 0, .low = 0}}});
   const Root a = user.open(keyspace_named("a"));
   const std::vector<Token> tokens = chain(1, 1);
   const std::vector<Token> other = chain(7, 1);
@@ -356,7 +347,7 @@ TEST(StoreTier, ExclusiveBlocksAreInOnePlace) {
 }
 
 TEST(StoreTier, WatermarksOfKvCacheFabric) {
-  TieredUser user({.memory_bytes = 4 << 20, .tiering = {.demote_from_percent = 90, .demote_to_percent = 70}});
+  TieredUser user({.memory_bytes = 4 << 20, .tiering = {.watermarks = {.high = 90, .low = 70}}});
   const Root a = user.open(keyspace_named("a"), 24 << 10);
   uint64_t resident_most = 0;
   for (Token next = 0; user.count(Counter::kDemotions) == 0; next += 10) {

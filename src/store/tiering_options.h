@@ -7,6 +7,7 @@
 
 #include "machine/clock.h"
 #include "residency/admission.h"
+#include "residency/watermarks.h"
 
 namespace rhizome {
 
@@ -14,10 +15,8 @@ struct TieringOptions {
   AdmissionOptions admission = {};
   // A block that was loaded stays in the tier, too; else it moves, and is written again when it leaves.
   bool is_inclusive = true;
-  // Blocks leave memory when more than the first is full, until no more than the second is. 90 and 70 are KV-Cache
-  // Fabric's; the default keeps a small reserve.
-  uint32_t demote_from_percent = 98;
-  uint32_t demote_to_percent = 97;
+  // 90 and 70 are KV-Cache Fabric's; the default keeps a small reserve.
+  Watermarks watermarks = {.high = 98, .low = 97};
   uint64_t staging_bytes = 0;  // of I/O buffers; 0: a share of the memory budget
   // How long a reader waits for a load before costs are known.
   uint64_t load_wait_ns = 5000000000;
