@@ -52,11 +52,11 @@ Result<int> BlockDirectory::descriptor(uint32_t segment) const {
   return memory_[segment].descriptor();
 }
 
-Status DirectoryReader::add(std::span<const std::byte> segment) {
-  if (segment.size() != BlockDirectory::kSegmentBytes) {
+Status DirectoryReader::add(uint32_t segment, std::span<const std::byte> memory) {
+  if (segment >= segments_.size() || memory.size() != BlockDirectory::kSegmentBytes) {
     return fail(Code::kInvalidArgument, "not a segment of a directory");
   }
-  segments_.push_back(reinterpret_cast<const DirectoryEntry*>(segment.data()));
+  segments_[segment].store(reinterpret_cast<const DirectoryEntry*>(memory.data()), std::memory_order_release);
   return {};
 }
 

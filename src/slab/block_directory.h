@@ -17,6 +17,7 @@
 // Thread-safety: put(), begin_leaving(), stay() and remove() of one number by one thread at a time; the rest from any.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -77,11 +78,12 @@ class BlockDirectory {
   // The directory's own, valid as long as it is. kNotFound: there are not so many.
   Result<int> descriptor(uint32_t segment) const;
 
+  static constexpr uint32_t kSegmentsMax = 1 << 12;
+
  private:
   DirectoryEntry& entry(uint32_t number) const;
 
   // Segments are added and stay; who knows of one by room() reads it without the lock.
-  static constexpr uint32_t kSegmentsMax = 1 << 12;
   std::vector<DirectoryEntry*> segments_ = std::vector<DirectoryEntry*>(kSegmentsMax);
   std::atomic<uint32_t> room_{0};
   mutable Mutex mutex_;
@@ -90,21 +92,29 @@ class BlockDirectory {
 
 // The same in a process that maps segments read-only, as it comes to need them.
 //
-// Thread-safety: immutable but for add(), which is not called while others read.
+// Thread-safety: everything here may be called from any thread.
 class DirectoryReader {
  public:
-  // The segment behind the last one. Its size must be kSegmentBytes.
-  Status add(std::span<const std::byte> segment);
-  uint32_t segments() const { return static_cast<uint32_t>(segments_.size()); }
+  // The segment stays mapped as long as the reader is used. kInvalidArgument: not of kSegmentBytes, or a number that
+  // no segment has.
+  Status add(uint32_t segment, std::span<const std::byte> memory);
 
+  static constexpr uint32_t segment_of(uint32_t number) { return number / BlockDirectory::kEntriesOfASegment; }
   // Whether the number's segment is there.
-  bool knows(uint32_t number) const { return number / BlockDirectory::kEntriesOfASegment < segments_.size(); }
+  bool knows(uint32_t number) const { return first_of(number) != nullptr; }
+  // `number` may be anything.
   std::optional<BlockPlace> find(uint32_t number) const {
-    return segments_[number / BlockDirectory::kEntriesOfASegment][number % BlockDirectory::kEntriesOfASegment].find();
+    const DirectoryEntry* const first = first_of(number);
+    return first == nullptr ? std::nullopt : first[number % BlockDirectory::kEntriesOfASegment].find();
   }
 
  private:
-  std::vector<const DirectoryEntry*> segments_;
+  const DirectoryEntry* first_of(uint32_t number) const {
+    const uint32_t segment = segment_of(number);
+    return segment < segments_.size() ? segments_[segment].load(std::memory_order_acquire) : nullptr;  // pairs: add()
+  }
+
+  std::array<std::atomic<const DirectoryEntry*>, BlockDirectory::kSegmentsMax> segments_{};
 };
 
 }  // namespace rhizome

@@ -43,9 +43,11 @@ TEST(BlockDirectory, IsReadThroughAnotherMapping) {
   const Mapping mapped = *Mapping::attach_shared(copy, BlockDirectory::kSegmentBytes, Mapping::Access::kRead);
   const std::span<const std::byte> segment = mapped.bytes();
   DirectoryReader reader;
-  EXPECT_FALSE(reader.add(segment.first(4096)));
+  EXPECT_FALSE(reader.add(0, segment.first(4096)));
   EXPECT_FALSE(reader.knows(0));
-  ASSERT_TRUE(reader.add(segment));
+  EXPECT_FALSE(reader.add(BlockDirectory::kSegmentsMax, segment));
+  ASSERT_TRUE(reader.add(0, segment));
+  EXPECT_EQ(reader.find(UINT32_MAX), std::nullopt);
   EXPECT_TRUE(reader.knows(BlockDirectory::kEntriesOfASegment - 1));
   EXPECT_FALSE(reader.knows(BlockDirectory::kEntriesOfASegment));
   directory.put(77, {.chunk = 3, .unit = 9, .checksum = 5});
