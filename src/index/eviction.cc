@@ -33,8 +33,7 @@ size_t Eviction::evict(std::span<Location> out) {
   return got;
 }
 
-// What readers in other processes use now, and what they used since.
-void Eviction::begin_round() {
+void Eviction::take_touches() {
   if (remote_ == nullptr) return;
   remote_->take_touches([this](RunId id, uint32_t tick) {
     if (!runs_.arena().is_header(id)) return;
@@ -45,6 +44,11 @@ void Eviction::begin_round() {
       run.touch.store(tick, std::memory_order_relaxed);
     }
   });
+}
+
+void Eviction::begin_round() {
+  if (remote_ == nullptr) return;
+  take_touches();
   in_use_.clear();
   remote_->collect(in_use_);
   std::sort(in_use_.begin(), in_use_.end());

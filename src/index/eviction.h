@@ -48,6 +48,9 @@ class Eviction {
   // Blocks of runs that carry kRemoved and that nobody pins.
   size_t reap(std::span<Location> out);
 
+  // What readers in other processes have used counts from now on.
+  void take_touches();
+
   // Unlinks a run that is linked; nobody inserts meanwhile.
   void unlink(RunId id);
   // Takes the pin of an open keyspace off its root, which nobody inserts below any more.
@@ -61,7 +64,7 @@ class Eviction {
   bool collect(bool force);
   const Tombstones& tombstones() const { return tombstones_; }
   // Blocks that are marked and wait for readers in other processes.
-  uint64_t withheld_blocks() const { return withheld_locations_.size(); }
+  std::span<const Location> withheld() const { return withheld_locations_; }
 
  private:
   struct InLimbo {

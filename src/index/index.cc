@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -102,6 +103,8 @@ struct BasicIndex<Policy>::State {
   const Tombstones& tombstones() const NO_THREAD_SAFETY_ANALYSIS { return eviction.tombstones(); }
   uint64_t removed_blocks() const NO_THREAD_SAFETY_ANALYSIS { return eviction.removed_blocks(); }
 
+  void collect_path(RunId run, std::vector<Location>& out, std::set<RunId>& seen) const;
+
   uint64_t mark(RunId id) REQUIRES(mutex);
   uint64_t take_out(RunView at, uint32_t first_block) REQUIRES(mutex);
   uint64_t mark_below(uint32_t first_block) REQUIRES(mutex);
@@ -114,7 +117,7 @@ struct BasicIndex<Policy>::State {
   InFlight<Element> in_flight;
   std::atomic<bool> inserts_closed{false};
   std::atomic<bool> marking{false};  // runs of cleared keyspaces may be unmarked
-  Mutex mutex;
+  mutable Mutex mutex;
   Eviction eviction GUARDED_BY(mutex);
   RunId mark_cursor GUARDED_BY(mutex) = 0;
 };
@@ -372,6 +375,53 @@ SharedRoot BasicIndex<Policy>::shared_root(Root root) const {
   const State& state = *state_;
   const RunId run = state.current_root(root);
   return run == 0 ? SharedRoot{} : SharedRoot{run, state.runs.at(run).ver.load(std::memory_order_acquire)};
+}
+
+// `seen`: runs whose path was collected before.
+template <class Policy>
+void BasicIndex<Policy>::State::collect_path(RunId run, std::vector<Location>& out, std::set<RunId>& seen) const {
+  RunView view;
+  while (runs.arena().is_header(run) && seen.insert(run).second) {
+    while (!runs.read(run, view)) {
+      // A free place; one that is being split is read again, its splitter does not wait for us.
+      if (RunWord(runs.at(run).word.load(std::memory_order_acquire)).has(RunWord::kDead)) return;
+    }
+    if (view.word.has(RunWord::kRoot)) return;
+    const Location* const first = runs.locations(view, view.start);
+    out.insert(out.end(), first, first + view.length());
+    run = view.parent;
+  }
+}
+
+template <class Policy>
+void BasicIndex<Policy>::collect_in_use(std::vector<Location>& out) const {
+  const State& state = *state_;
+  if (state.options.remote_readers == nullptr) return;
+  MutexLock lock(state.mutex);
+  RHIZOME_RACE_POINT("index.collect_in_use.before_fence");
+  // With the fence in IndexReader::lookup(): one of the two sees what the other stored before.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::vector<RunId> in_use;
+  state.options.remote_readers->collect(in_use);
+  std::set<RunId> seen;
+  const typename State::Section section(state_->runs.epochs());
+  for (const RunId run : in_use)
+    state.collect_path(run, out, seen);
+  const std::span<const Location> withheld = state.eviction.withheld();
+  out.insert(out.end(), withheld.begin(), withheld.end());
+}
+
+template <class Policy>
+void BasicIndex<Policy>::take_touches() {
+  MutexLock lock(state_->mutex);
+  state_->eviction.take_touches();
+}
+
+template <class Policy>
+void BasicIndex<Policy>::collect_path(uint32_t run, std::vector<Location>& out) const {
+  const typename State::Section section(state_->runs.epochs());
+  std::set<RunId> seen;
+  state_->collect_path(run, out, seen);
 }
 
 template <class Policy>
@@ -680,7 +730,7 @@ IndexUsage BasicIndex<Policy>::usage() const {
   usage.bytes = state.runs.arena().bytes_used() + state.runs.edges().bytes_used();
   MutexLock lock(state.mutex);
   usage.removed_blocks = state.eviction.removed_blocks();
-  usage.withheld_blocks = state.eviction.withheld_blocks();
+  usage.withheld_blocks = state.eviction.withheld().size();
   usage.roots = state.keyspaces.count();
   return usage;
 }

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "block/token.h"
 #include "contract/result.h"
@@ -68,6 +69,13 @@ class BasicIndex {
 
   // What readers in other processes (index_reader.h) begin with, when the index lies in shared memory.
   SharedRoot shared_root(Root root) const;
+  // The locations of all blocks that readers in other processes use now. Whoever has made something known to readers
+  // before (that a block is leaving) and calls this: each of them is among these, or has seen it. Some may come twice.
+  void collect_in_use(std::vector<Location>& out) const;
+  // Asks for what readers have touched, which evict() does, too.
+  void take_touches();
+  // The locations on the path to a run that a reader has touched (RemoteReaders). Any number will do.
+  void collect_path(uint32_t run, std::vector<Location>& out) const;
   // Of shared memory, for so many bytes of runs.
   static uint64_t shared_bytes(uint64_t runs_bytes);
 
