@@ -19,15 +19,21 @@ constexpr uint64_t kPrefaultedTogether = 2 << 20;
 
 }  // namespace
 
-Arena::Arena(uint64_t bytes) {
-  const uint64_t units = std::clamp<uint64_t>(bytes / kUnitBytes, 2 * kExactUnitsMax, kUnitsMax);
-  Result<Mapping> mapped = Mapping::anonymous(units * kUnitBytes);
-  RHIZOME_CHECK(mapped.has_value());
-  mapping_ = std::move(*mapped);
-  mapping_.prefer_huge_pages();
-  memory_ = mapping_.bytes().data();
-  units_ = static_cast<uint32_t>(units);
-  mapped = Mapping::anonymous((units / 64 + 1) * sizeof(uint64_t));
+Arena::Arena(uint64_t bytes) : Arena(bytes, {}) {}
+
+Arena::Arena(uint64_t bytes, std::span<std::byte> memory) {
+  if (memory.empty()) {
+    const uint64_t units = std::clamp<uint64_t>(bytes / kUnitBytes, 2 * kExactUnitsMax, kUnitsMax);
+    Result<Mapping> mapped = Mapping::anonymous(units * kUnitBytes);
+    RHIZOME_CHECK(mapped.has_value());
+    mapping_ = std::move(*mapped);
+    mapping_.prefer_huge_pages();
+    memory = mapping_.bytes();
+  }
+  memory_ = memory.data();
+  units_ = static_cast<uint32_t>(std::min<uint64_t>(memory.size() / kUnitBytes, kUnitsMax));
+  RHIZOME_CHECK(units_ >= 2 * kExactUnitsMax);
+  Result<Mapping> mapped = Mapping::anonymous((uint64_t{units_} / 64 + 1) * sizeof(uint64_t));
   RHIZOME_CHECK(mapped.has_value());
   headers_mapping_ = std::move(*mapped);
   headers_ = reinterpret_cast<std::atomic<uint64_t>*>(headers_mapping_.bytes().data());

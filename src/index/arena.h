@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "concurrency/mutex.h"
@@ -27,20 +28,22 @@ class Arena {
  public:
   // Memory is spent as it is first used. Aborts when the address space cannot be reserved.
   explicit Arena(uint64_t bytes);
+  // In `memory`, which consists of zeros, begins with a unit and outlives the arena; in memory of its own when that is
+  // empty.
+  Arena(uint64_t bytes, std::span<std::byte> memory);
 
   uint32_t units() const { return units_; }
-  // Whether a run of so many units could begin there. What a reader has read may be anything.
-  bool contains(RunId id, uint64_t units) const { return id != 0 && id + units <= units_; }
+  // What readers are given.
+  const std::byte* memory() const { return memory_; }
   // Whether a header begins at that unit, free or not. `id` may be anything.
   bool is_header(RunId id) const {
-    if (!contains(id, 1)) return false;
+    if (id == 0 || id >= units_) return false;
     return (headers_[id / 64].load(std::memory_order_relaxed) >> (id % 64) & 1) != 0;
   }
 
   Run& at(RunId id) { return reinterpret_cast<Run*>(memory_)[id]; }
   const Run& at(RunId id) const { return reinterpret_cast<const Run*>(memory_)[id]; }
   std::byte* behind(RunId id) { return memory_ + (uint64_t{id} + 1) * kUnitBytes; }
-  const std::byte* behind(RunId id) const { return memory_ + (uint64_t{id} + 1) * kUnitBytes; }
 
   // The header is as the last user left it, dead and with an odd ver. 0: there is no such place.
   RunId allocate(uint32_t slot, uint64_t units);
@@ -100,7 +103,7 @@ class Arena {
   // Makes up to `most` headers of a class, appended to `out`; none when the arena is full.
   void carve(size_t size_class, uint64_t most, std::vector<RunId>& out) REQUIRES(mutex_);
 
-  Mapping mapping_;
+  Mapping mapping_;  // empty: the memory is somebody else's
   std::byte* memory_ = nullptr;
   uint32_t units_ = 0;
   Mapping headers_mapping_;

@@ -1,56 +1,28 @@
-// The edge table: from an edge (a run and the first block of a child) to the children that may be behind it. One
-// entry a run, in buckets of one cache line.
+// The edge table: the entries that EdgeReader finds, one a run, put there and taken out.
 //
-// An edge is a 64-bit number: its high half is kept in the entry, its low half chooses segment and bucket. Entries of a
-// full bucket go to the next ones; each bucket that was passed over counts that, so that a reader knows to go on.
-//
-// States of an entry: 0, or (high half of the edge, run). Writers hold the segment's lock. Readers hold nothing: they
-// see an entry before or after it changed, and check the run that it names. Entries never move within an array. A
-// segment that fills up gets a larger array, filled before it is shown; a reader that found nothing and sees another
-// array than before looks again, and what an old array still shows is checked as always.
+// Writers hold the segment's lock.
 //
 // Thread-safety: find() from any thread; the rest with the lock of the edge's segment held.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "concurrency/race_point.h"
 #include "concurrency/spin.h"
 #include "index/arena.h"
+#include "index/edge_reader.h"
 #include "index/run.h"
 #include "machine/mapping.h"
 
 namespace rhizome {
 
-class EdgeTable {
+class EdgeTable : public EdgeReader {
  public:
-  // For at most as many runs as the arena has units. `arena` must outlive the table, which reads the edges of runs.
-  explicit EdgeTable(const Arena& arena);
-
-  // Calls visit(RunId) for each run that may be behind the edge, until one returns true.
-  template <class Visit>
-  bool find(uint64_t edge, Visit visit) const {
-    const Segment& segment = segment_of(edge);
-    uint32_t growth = segment.growth.load(std::memory_order_acquire);  // pairs with the release in grow()
-    for (;;) {
-      RHIZOME_RACE_POINT("index.edges.probe");
-      if (probe(array(segment, growth), edge, visit)) return true;
-      const uint32_t now = segment.growth.load(std::memory_order_acquire);  // the same pair
-      if (now == growth) return false;
-      growth = now;
-    }
-  }
-
-  void prefetch(uint64_t edge) const {
-    const Segment& segment = segment_of(edge);
-    const Array buckets = array(segment, segment.growth.load(std::memory_order_acquire));  // pairs with grow()
-    __builtin_prefetch(&buckets.first[home(buckets, edge)]);
-  }
+  // In memory of its own it grows; in `memory`, EdgeShape::fixed() bytes of zeros that outlive the table, it does not.
+  // `arena` must outlive the table, which reads the edges of runs.
+  explicit EdgeTable(const Arena& arena, std::byte* memory = nullptr);
 
   // False: no room, nothing changed.
   [[nodiscard]] bool insert(uint64_t edge, RunId id);
@@ -75,63 +47,33 @@ class EdgeTable {
   uint64_t bytes_used() const;
 
  private:
-  static constexpr size_t kEntries = 7;
-  static constexpr uint32_t kProbesMax = 32;
-
-  struct alignas(64) Bucket {
-    std::array<std::atomic<uint64_t>, kEntries> entries;
-    std::atomic<uint64_t> passed_over;
-  };
-  static_assert(sizeof(Bucket) == 64);
   struct alignas(64) Segment {
     SpinLock lock;
-    std::atomic<uint32_t> growth{0};  // which array is in use
-    uint32_t count = 0;               // entries; under the lock
-    Bucket* first = nullptr;          // of the first array; the others follow it
+    uint32_t count = 0;  // entries; under the lock
   };
-  struct Array {
+  struct Writable {
     Bucket* first;
     uint32_t buckets;
-  };
-  // Where in a segment's memory the array of each growth lies, in buckets.
-  struct Extent {
-    uint64_t offset;
-    uint32_t buckets;
+    operator Array() const { return {first, buckets}; }
   };
 
-  static uint32_t high_half(uint64_t edge) { return static_cast<uint32_t>(edge >> 32); }
-  static uint32_t home(const Array& array, uint64_t edge) {
-    return static_cast<uint32_t>(uint64_t{static_cast<uint32_t>(edge)} * array.buckets >> 32);
-  }
-  const Segment& segment_of(uint64_t edge) const { return segments_[edge & segment_mask_]; }
-  Segment& segment_of(uint64_t edge) { return segments_[edge & segment_mask_]; }
-  Array array(const Segment& segment, uint32_t growth) const {
-    return {segment.first + extents_[growth].offset, extents_[growth].buckets};
-  }
+  EdgeTable(const Arena& arena, std::byte* memory, Mapping own, const EdgeShape& shape);
 
-  template <class Visit>
-  static bool probe(const Array& array, uint64_t edge, Visit& visit) {
-    uint32_t bucket = home(array, edge);
-    for (uint32_t probes = 0; probes < kProbesMax; ++probes) {
-      const Bucket& line = array.first[bucket];
-      for (const std::atomic<uint64_t>& slot : line.entries) {
-        const uint64_t entry = slot.load(std::memory_order_acquire);  // pairs with put(): the run is filled
-        if (high_half(entry) == high_half(edge) && visit(static_cast<RunId>(entry))) return true;
-      }
-      if (line.passed_over.load(std::memory_order_relaxed) == 0) return false;
-      bucket = bucket + 1 == array.buckets ? 0 : bucket + 1;
-    }
-    return false;
+  Segment& segment(uint64_t edge) { return segments_[segment_of(edge)]; }
+  std::atomic<uint32_t>& growth(uint64_t segment) { return reinterpret_cast<std::atomic<uint32_t>*>(memory_)[segment]; }
+  Writable writable(uint64_t segment, uint32_t growth) {
+    const Array found = array(segment, growth);
+    return {const_cast<Bucket*>(found.first), found.buckets};
   }
+  Writable current(uint64_t edge) { return writable(segment_of(edge), growth_of(segment_of(edge))); }
 
-  static bool put(const Array& array, uint64_t edge, RunId id);
-  static std::atomic<uint64_t>* find_entry(const Array& array, uint64_t edge, RunId id, uint32_t& bucket);
-  bool grow(Segment& segment);
+  static bool put(const Writable& array, uint64_t edge, RunId id);
+  static std::atomic<uint64_t>* find_entry(const Writable& array, uint64_t edge, RunId id, uint32_t& bucket);
+  bool grow(uint64_t segment);
 
   const Arena& arena_;
-  Mapping mapping_;
-  std::vector<Extent> extents_;
-  uint64_t segment_mask_ = 0;
+  Mapping own_;  // empty: the memory is somebody else's
+  std::byte* const memory_;
   std::vector<Segment> segments_;
 };
 

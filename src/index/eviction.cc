@@ -20,18 +20,104 @@ constexpr int kAdvancesMax = 64;
 size_t Eviction::evict(std::span<Location> out) {
   drain();
   if (++calls_ % kCallsPerCooling == 0) cool_hot_runs(false);
-  size_t got = 0;
+  size_t got = hand_out(ready_, out);
   while (got < out.size()) {
-    RunId id = 0;
-    uint64_t tick = 0;
-    if (pop_oldest(id, tick)) {
-      got += take_from(id, tick, out.subspan(got));
-    } else if (!find_more()) {
-      break;
-    }
+    begin_round();
+    const size_t taken = round(out.subspan(got), nullptr);
+    got += remote_ == nullptr ? taken : settle(out.subspan(got), false);
+    if (taken == 0 && !find_more()) break;
   }
+  end_rounds();
   collect(false);
   prefetch_oldest();
+  return got;
+}
+
+void Eviction::take_touches() {
+  if (remote_ == nullptr) return;
+  remote_->take_touches([this](RunId id, uint32_t tick) {
+    if (!runs_.arena().is_header(id)) return;
+    Run& run = runs_.at(id);
+    const uint32_t before = run.touch.load(std::memory_order_relaxed);
+    const bool is_newer = static_cast<int32_t>(tick - before) > 0 && static_cast<int32_t>(runs_.now() - tick) >= 0;
+    if (is_newer && !RunWord(run.word.load(std::memory_order_relaxed)).has(RunWord::kRoot)) {
+      run.touch.store(tick, std::memory_order_relaxed);
+    }
+  });
+}
+
+void Eviction::begin_round() {
+  if (remote_ == nullptr) return;
+  take_touches();
+  in_use_.clear();
+  remote_->collect(in_use_);
+  std::sort(in_use_.begin(), in_use_.end());
+}
+
+void Eviction::end_rounds() {
+  for (const RunId id : spared_) {
+    if (!RunWord(runs_.at(id).word.load(std::memory_order_relaxed)).has(RunWord::kRemoved)) runs_.touch(runs_.at(id));
+    file(id);
+  }
+  spared_.clear();
+}
+
+size_t Eviction::round(std::span<Location> out, const MayLeave* may_leave) {
+  size_t taken = 0;
+  RunId id = 0;
+  uint64_t tick = 0;
+  while (taken < out.size() && pop_oldest(id, tick)) {
+    // A run in a reader's slot looks idle; marked, it would be lost to everybody else.
+    if (is_in_use(id)) {
+      spared_.push_back(id);
+    } else {
+      taken += take_from(id, tick, out.subspan(taken), may_leave);
+    }
+  }
+  return taken;
+}
+
+size_t Eviction::hand_out(std::vector<Location>& ready, std::span<Location> out) {
+  const size_t count = std::min(out.size(), ready.size());
+  std::copy(ready.end() - static_cast<std::ptrdiff_t>(count), ready.end(), out.begin());
+  ready.resize(ready.size() - count);
+  return count;
+}
+
+size_t Eviction::settle(std::span<Location> out, bool removed) {
+  if (withheld_.empty()) return 0;
+  RHIZOME_RACE_POINT("index.settle.before_fence");
+  // With the fence in IndexReader::lookup(): one of the two sees what the other stored before.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  in_use_.clear();
+  remote_->collect(in_use_);
+  std::sort(in_use_.begin(), in_use_.end());
+  size_t got = 0;
+  size_t from = 0;
+  size_t kept = 0;
+  size_t kept_locations = 0;
+  // Burying a run can make its parent a candidate, but withholds nothing.
+  for (size_t i = 0; i < withheld_.size(); ++i) {
+    const Withheld entry = withheld_[i];
+    const auto blocks = std::span(withheld_locations_).subspan(from, entry.count);
+    from += entry.count;
+    if (is_in_use(entry.id)) {
+      std::copy(blocks.begin(), blocks.end(),
+                withheld_locations_.begin() + static_cast<std::ptrdiff_t>(kept_locations));
+      kept_locations += entry.count;
+      withheld_[kept++] = entry;
+      continue;
+    }
+    const size_t now = entry.removed == removed ? std::min(blocks.size(), out.size() - got) : 0;
+    std::copy_n(blocks.begin(), now, out.begin() + static_cast<std::ptrdiff_t>(got));
+    got += now;
+    std::vector<Location>& later = entry.removed ? orphans_ : ready_;
+    later.insert(later.end(), blocks.begin() + static_cast<std::ptrdiff_t>(now), blocks.end());
+    if (entry.removed) count_removed(-static_cast<int64_t>(now));
+    if (entry.dies) bury(entry.id);
+  }
+  withheld_.resize(kept);
+  withheld_locations_.resize(kept_locations);
   return got;
 }
 
@@ -54,14 +140,14 @@ size_t Eviction::evict_if(std::span<Location> out, const MayLeave& may_leave) {
   cool_hot_runs(false);
   std::vector<std::pair<uint64_t, RunId>> looked_at;
   looked_at_ = &looked_at;
-  size_t got = 0;
-  RunId id = 0;
-  uint64_t tick = 0;
-  while (got < out.size() && pop_oldest(id, tick))
-    got += take_from(id, tick, out.subspan(got), &may_leave);
+  size_t got = hand_out(ready_, out);
+  begin_round();
+  const size_t taken = round(out.subspan(got), &may_leave);
+  got += remote_ == nullptr ? taken : settle(out.subspan(got), false);
   looked_at_ = nullptr;
   for (const auto& [last_use, candidate] : looked_at)
     buckets_[last_use].push_back(candidate);
+  end_rounds();
   collect(false);
   return got;
 }
@@ -69,15 +155,15 @@ size_t Eviction::evict_if(std::span<Location> out, const MayLeave& may_leave) {
 size_t Eviction::reap(std::span<Location> out) {
   if (removed_blocks_.load(std::memory_order_relaxed) == 0) return 0;
   drain();
-  size_t got = std::min(out.size(), orphans_.size());
-  std::copy(orphans_.end() - static_cast<std::ptrdiff_t>(got), orphans_.end(), out.begin());
-  orphans_.resize(orphans_.size() - got);
+  size_t got = hand_out(orphans_, out);
   count_removed(-static_cast<int64_t>(got));
+  if (remote_ != nullptr) got += settle(out.subspan(got), true);
   while (got < out.size()) {
     if (removed_.empty() && !find_removed()) break;
     const RunId id = removed_.back();
     removed_.pop_back();
-    got += take_from(id, 0, out.subspan(got));
+    const size_t taken = take_from(id, 0, out.subspan(got));
+    got += remote_ == nullptr ? taken : settle(out.subspan(got), true);
   }
   return got;
 }
@@ -136,15 +222,17 @@ bool Eviction::find_removed() {
 
 // Removed runs that nobody has reaped keep what is above them.
 void Eviction::bury_removed() {
+  std::vector<Location> blocks;
   while (!removed_.empty()) {
     const RunId id = removed_.back();
     removed_.pop_back();
-    const size_t before = orphans_.size();
-    orphans_.resize(before + RunWord(runs_.at(id).word.load(std::memory_order_relaxed)).length());
-    const size_t taken = take_from(id, 0, std::span(orphans_).subspan(before));
-    count_removed(static_cast<int64_t>(taken));
-    orphans_.resize(before + taken);
+    blocks.resize(RunWord(runs_.at(id).word.load(std::memory_order_relaxed)).length());
+    blocks.resize(take_from(id, 0, blocks));
+    if (remote_ != nullptr) continue;
+    count_removed(static_cast<int64_t>(blocks.size()));
+    orphans_.insert(orphans_.end(), blocks.begin(), blocks.end());
   }
+  if (remote_ != nullptr) settle({}, true);
 }
 
 void Eviction::cool_hot_runs(bool all) {
@@ -227,7 +315,7 @@ size_t Eviction::take_from(RunId id, uint64_t tick, std::span<Location> out, con
   }
   RHIZOME_RACE_POINT("index.evict.exchanged");
   if (removed) {
-    count_removed(-int64_t{count});
+    if (remote_ == nullptr) count_removed(-int64_t{count});
   } else {
     runs_.count(kThreadSlotShared, -int64_t{count}, 0);
     // A reader that stops where these blocks were has come to the run above, or to what is left of this one.
@@ -236,11 +324,14 @@ size_t Eviction::take_from(RunId id, uint64_t tick, std::span<Location> out, con
     const Run& above = all ? runs_.at(view.parent) : run;
     tombstones_.bury(edge, {runs_.last_now(), view.end() - count, above.ver.load(std::memory_order_relaxed)});
   }
-  if (all) {
+  if (all) unlink(id);
+  if (remote_ != nullptr) {
+    withheld_.push_back({id, count, all, removed});
+    withheld_locations_.insert(withheld_locations_.end(), out.begin(), out.begin() + count);
+  } else if (all) {
     bury(id);
-  } else {
-    put_back(id, removed, tick);
   }
+  if (!all) put_back(id, removed, tick);
   return count;
 }
 
@@ -260,7 +351,6 @@ void Eviction::unlink(RunId id) {
 
 void Eviction::bury(RunId id) {
   Run& run = runs_.at(id);
-  unlink(id);
   const RunId parent_id = run.parent.load(std::memory_order_relaxed);
   Run& parent = runs_.at(parent_id);
   // A trunk is as fresh as what ended in its branches.

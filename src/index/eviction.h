@@ -8,9 +8,14 @@
 // A dead run stays in limbo until its epoch is past, and keeps its pin on its parent meanwhile. A parent whose pins
 // are all those of dead children can already be a victim; it comes to limbo behind them and leaves it behind them.
 //
+// With readers in other processes (remote_readers.h) a run that was marked is withheld first: its blocks are given
+// away, and it goes to limbo, once it is in nobody's slot. Until then its pin on its parent counts like that of a live
+// child, so its ancestors stay.
+//
 // Thread-safety: everything REQUIRES the evictor's mutex, which the caller holds; never in an epoch section.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -20,6 +25,7 @@
 #include <vector>
 
 #include "concurrency/mutex.h"
+#include "index/remote_readers.h"
 #include "index/runs.h"
 #include "index/tombstones.h"
 
@@ -30,7 +36,9 @@ class Eviction {
   // The edge that would lead on from a run to one of its own blocks, were the run to end before it.
   using EdgeOf = uint64_t (*)(const void* policy, const Runs& runs, const RunView& run, uint32_t depth);
 
-  Eviction(Runs& runs, EdgeOf edge_of, const void* policy) : runs_(runs), edge_of_(edge_of), policy_(policy) {}
+  // `remote`: null without readers in other processes.
+  Eviction(Runs& runs, EdgeOf edge_of, const void* policy, RemoteReaders* remote)
+      : runs_(runs), edge_of_(edge_of), policy_(policy), remote_(remote) {}
 
   using MayLeave = std::function<bool(Location)>;
 
@@ -39,6 +47,9 @@ class Eviction {
   size_t evict_if(std::span<Location> out, const MayLeave& may_leave);
   // Blocks of runs that carry kRemoved and that nobody pins.
   size_t reap(std::span<Location> out);
+
+  // What readers in other processes have used counts from now on.
+  void take_touches();
 
   // Unlinks a run that is linked; nobody inserts meanwhile.
   void unlink(RunId id);
@@ -52,6 +63,8 @@ class Eviction {
   // Frees what can be freed now; true when something was.
   bool collect(bool force);
   const Tombstones& tombstones() const { return tombstones_; }
+  // Blocks that are marked and wait for readers in other processes.
+  std::span<const Location> withheld() const { return withheld_locations_; }
 
  private:
   struct InLimbo {
@@ -59,7 +72,23 @@ class Eviction {
     uint64_t epoch;
   };
 
+  // Marked, and perhaps still in a reader's slot. Its blocks lie in withheld_locations_, in the same order.
+  struct Withheld {
+    RunId id;
+    uint32_t count;
+    bool dies;     // all of the run is gone
+    bool removed;  // it carried kRemoved
+  };
+
   void drain();
+  void begin_round();
+  void end_rounds();
+  bool is_in_use(RunId id) const { return std::binary_search(in_use_.begin(), in_use_.end(), id); }
+  size_t round(std::span<Location> out, const MayLeave* may_leave);
+  size_t hand_out(std::vector<Location>& ready, std::span<Location> out);
+  // Gives away what is in no slot (any more): blocks of removed runs, or the others. The rest of either kind is kept
+  // for the call that asks for it.
+  size_t settle(std::span<Location> out, bool removed);
   void file(RunId id);
   bool pop_oldest(RunId& id, uint64_t& tick);
   void prefetch_oldest() const;
@@ -78,10 +107,16 @@ class Eviction {
   Runs& runs_;
   const EdgeOf edge_of_;
   const void* const policy_;
+  RemoteReaders* const remote_;
   std::map<uint64_t, std::vector<RunId>> buckets_;
-  std::vector<RunId> removed_;     // candidates that carry kRemoved
-  std::vector<Location> orphans_;  // of removed runs that are dead, for reap()
-  std::vector<RunId> drained_;     // these two keep their memory
+  std::vector<RunId> removed_;      // candidates that carry kRemoved
+  std::vector<Location> orphans_;   // of removed runs that are dead, for reap()
+  std::vector<Location> ready_;     // of others that were withheld, for the next evict()
+  std::vector<Withheld> withheld_;  // children before parents
+  std::vector<Location> withheld_locations_;
+  std::vector<RunId> in_use_;   // sorted: what was in readers' slots when the round began
+  std::vector<RunId> spared_;   // candidates that were among them
+  std::vector<RunId> drained_;  // these two keep their memory
   std::vector<RunId> freed_;
   // During evict_if(): candidates that it has looked at. They go back to their buckets when it is done.
   std::vector<std::pair<uint64_t, RunId>>* looked_at_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -49,11 +50,11 @@ template <class Policy>
 struct BasicIndex<Policy>::State {
   explicit State(const IndexOptions& chosen)
       : options(chosen),
-        runs(chosen.memory_bytes, Policy::payload_bytes(chosen.block_tokens), chosen.recency),
+        runs(chosen, Policy::payload_bytes(chosen.block_tokens)),
         tree(chosen, runs),
         keyspaces(chosen.roots_max),
         in_flight(tree.policy().block_elements(), chosen.clock != nullptr ? *chosen.clock : real_clock()),
-        eviction(runs, &RunTree<Policy>::edge_of_stored, &tree.policy()) {}
+        eviction(runs, &RunTree<Policy>::edge_of_stored, &tree.policy(), chosen.remote_readers) {}
 
   using Section = Epochs::Section;
 
@@ -76,7 +77,7 @@ struct BasicIndex<Policy>::State {
   RunId make_root() REQUIRES(mutex);
   RunId try_make_root();
   bool is_stale(RunId root) const {
-    return runs.at(root).touch.load(std::memory_order_relaxed) != epoch.load(std::memory_order_acquire);
+    return runs.at(root).touch.load(std::memory_order_relaxed) != runs.epoch().load(std::memory_order_acquire);
   }
   // 0: not open, or nothing was stored since the last epoch began.
   RunId current_root(Root root) const {
@@ -102,6 +103,8 @@ struct BasicIndex<Policy>::State {
   const Tombstones& tombstones() const NO_THREAD_SAFETY_ANALYSIS { return eviction.tombstones(); }
   uint64_t removed_blocks() const NO_THREAD_SAFETY_ANALYSIS { return eviction.removed_blocks(); }
 
+  void collect_path(RunId run, std::vector<Location>& out, std::set<RunId>& seen) const;
+
   uint64_t mark(RunId id) REQUIRES(mutex);
   uint64_t take_out(RunView at, uint32_t first_block) REQUIRES(mutex);
   uint64_t mark_below(uint32_t first_block) REQUIRES(mutex);
@@ -112,10 +115,9 @@ struct BasicIndex<Policy>::State {
   RunTree<Policy> tree;
   Keyspaces keyspaces;  // changed under the mutex
   InFlight<Element> in_flight;
-  std::atomic<uint32_t> epoch{1};
   std::atomic<bool> inserts_closed{false};
   std::atomic<bool> marking{false};  // runs of cleared keyspaces may be unmarked
-  Mutex mutex;
+  mutable Mutex mutex;
   Eviction eviction GUARDED_BY(mutex);
   RunId mark_cursor GUARDED_BY(mutex) = 0;
 };
@@ -123,7 +125,12 @@ struct BasicIndex<Policy>::State {
 template <class Policy>
 BasicIndex<Policy>::BasicIndex(const IndexOptions& options) {
   RHIZOME_CHECK(options.block_tokens > 0 && options.block_tokens <= kKernelBlockTokensMax);
+  RHIZOME_CHECK(options.shared_memory.empty() || kIsShareable<Policy>);
   state_ = std::make_unique<State>(options);
+  if constexpr (kIsShareable<Policy>) {
+    state_->runs.publish(state_->tree.policy().key(), options.block_tokens,
+                         Policy::payload_bytes(options.block_tokens));
+  }
 }
 
 template <class Policy>
@@ -149,7 +156,7 @@ RunId BasicIndex<Policy>::State::try_make_root() {
   root.owner.store(id, std::memory_order_relaxed);
   root.base.store(0, std::memory_order_relaxed);
   root.capacity.store(0, std::memory_order_relaxed);
-  root.touch.store(epoch.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  root.touch.store(runs.epoch().load(std::memory_order_relaxed), std::memory_order_relaxed);
   root.root.store(id, std::memory_order_relaxed);
   root.hint.store(0, std::memory_order_relaxed);
   root.edge.store(0, std::memory_order_relaxed);
@@ -209,7 +216,7 @@ void BasicIndex<Policy>::start_epoch() {
   State& state = *state_;
   MutexLock lock(state.mutex);
   const typename State::Closed closed(state);
-  state.epoch.fetch_add(1, std::memory_order_acq_rel);  // pairs with is_stale()
+  state.runs.epoch().fetch_add(1, std::memory_order_acq_rel);  // pairs with is_stale()
   state.mark_cursor = 0;
   state.marking.store(true, std::memory_order_relaxed);
 }
@@ -361,6 +368,65 @@ typename BasicIndex<Policy>::Elsewhere BasicIndex<Policy>::find_elsewhere(Root r
     if (blocks > best.blocks) best = {other, blocks};
   }
   return best;
+}
+
+template <class Policy>
+SharedRoot BasicIndex<Policy>::shared_root(Root root) const {
+  const State& state = *state_;
+  const RunId run = state.current_root(root);
+  return run == 0 ? SharedRoot{} : SharedRoot{run, state.runs.at(run).ver.load(std::memory_order_acquire)};
+}
+
+// `seen`: runs whose path was collected before.
+template <class Policy>
+void BasicIndex<Policy>::State::collect_path(RunId run, std::vector<Location>& out, std::set<RunId>& seen) const {
+  RunView view;
+  while (runs.arena().is_header(run) && seen.insert(run).second) {
+    while (!runs.read(run, view)) {
+      // A free place; one that is being split is read again, its splitter does not wait for us.
+      if (RunWord(runs.at(run).word.load(std::memory_order_acquire)).has(RunWord::kDead)) return;
+    }
+    if (view.word.has(RunWord::kRoot)) return;
+    const Location* const first = runs.locations(view, view.start);
+    out.insert(out.end(), first, first + view.length());
+    run = view.parent;
+  }
+}
+
+template <class Policy>
+void BasicIndex<Policy>::collect_in_use(std::vector<Location>& out) const {
+  const State& state = *state_;
+  if (state.options.remote_readers == nullptr) return;
+  MutexLock lock(state.mutex);
+  RHIZOME_RACE_POINT("index.collect_in_use.before_fence");
+  // With the fence in IndexReader::lookup(): one of the two sees what the other stored before.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::vector<RunId> in_use;
+  state.options.remote_readers->collect(in_use);
+  std::set<RunId> seen;
+  const typename State::Section section(state_->runs.epochs());
+  for (const RunId run : in_use)
+    state.collect_path(run, out, seen);
+  const std::span<const Location> withheld = state.eviction.withheld();
+  out.insert(out.end(), withheld.begin(), withheld.end());
+}
+
+template <class Policy>
+void BasicIndex<Policy>::take_touches() {
+  MutexLock lock(state_->mutex);
+  state_->eviction.take_touches();
+}
+
+template <class Policy>
+void BasicIndex<Policy>::collect_path(uint32_t run, std::vector<Location>& out) const {
+  const typename State::Section section(state_->runs.epochs());
+  std::set<RunId> seen;
+  state_->collect_path(run, out, seen);
+}
+
+template <class Policy>
+uint64_t BasicIndex<Policy>::shared_bytes(uint64_t runs_bytes) {
+  return IndexMemory::shared_bytes(runs_bytes);
 }
 
 // --- inserts
@@ -664,6 +730,7 @@ IndexUsage BasicIndex<Policy>::usage() const {
   usage.bytes = state.runs.arena().bytes_used() + state.runs.edges().bytes_used();
   MutexLock lock(state.mutex);
   usage.removed_blocks = state.eviction.removed_blocks();
+  usage.withheld_blocks = state.eviction.withheld().size();
   usage.roots = state.keyspaces.count();
   return usage;
 }

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "block/token.h"
 #include "contract/result.h"
@@ -65,6 +66,18 @@ class BasicIndex {
   // all blocks, its own (also such as were removed meanwhile) and those found now. Costs what the rest costs, however
   // long the prefix is.
   Match resume(Root root, Handle& handle, std::span<const Element> rest, std::span<Location> out);
+
+  // What readers in other processes (index_reader.h) begin with, when the index lies in shared memory.
+  SharedRoot shared_root(Root root) const;
+  // The locations of all blocks that readers in other processes use now. Whoever has made something known to readers
+  // before (that a block is leaving) and calls this: each of them is among these, or has seen it. Some may come twice.
+  void collect_in_use(std::vector<Location>& out) const;
+  // Asks for what readers have touched, which evict() does, too.
+  void take_touches();
+  // The locations on the path to a run that a reader has touched (RemoteReaders). Any number will do.
+  void collect_path(uint32_t run, std::vector<Location>& out) const;
+  // Of shared memory, for so many bytes of runs.
+  static uint64_t shared_bytes(uint64_t runs_bytes);
 
   // Why a look-up of `elements` that gave `match` stopped. Some hundred nanoseconds; look-ups do not pay for it.
   Explanation explain(Root root, std::span<const Element> elements, const Match& match) const;

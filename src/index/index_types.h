@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "block/reason.h"
@@ -12,6 +13,7 @@
 namespace rhizome {
 
 class Clock;
+class RemoteReaders;
 struct Kernels;
 
 // Where a block's bytes are: the number of a slot. The index stores it and gives it back, no more.
@@ -23,6 +25,14 @@ struct Root {
   uint32_t value = 0;
   uint32_t generation = 0;
   friend bool operator==(Root, Root) = default;
+};
+
+// A keyspace's tree as a reader in another process names it. Run 0: none. It may change whenever the keyspace is
+// cleared or a new epoch begins.
+struct SharedRoot {
+  uint32_t run = 0;
+  uint32_t ver = 0;
+  friend bool operator==(SharedRoot, SharedRoot) = default;
 };
 
 // A pin on a prefix of at least a block, or empty. Move-only: whoever holds it gives it back once, by release() or
@@ -131,12 +141,19 @@ struct IndexOptions {
   const Kernels* kernels = nullptr;
   // That deadlines go by. Null: the machine's.
   Clock* clock = nullptr;
+  // Where the runs lie, so that other processes can read them (index_reader.h): zeros, which outlive the index, in
+  // place of memory_bytes. Empty: private memory.
+  std::span<std::byte> shared_memory = {};
+  // Who reads there. Outlives the index; null: nobody.
+  RemoteReaders* remote_readers = nullptr;
 };
 
 struct IndexUsage {
   uint64_t blocks = 0;          // that look-ups can find, and those of cleared keyspaces that nobody has met yet
   uint64_t removed_blocks = 0;  // removed, and not reaped yet
-  uint64_t runs = 0;            // roots included
+  // Evicted or removed, and given to nobody while readers in other processes may use them.
+  uint64_t withheld_blocks = 0;
+  uint64_t runs = 0;  // roots included
   uint64_t roots = 0;
   uint64_t bytes = 0;  // of runs and of the table that leads to them
 };

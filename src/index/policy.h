@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "block/token.h"
 #include "index/index_types.h"
@@ -27,8 +28,11 @@ class TokenPolicy {
   explicit TokenPolicy(const IndexOptions& options)
       : kernels_(options.kernels != nullptr ? *options.kernels : fastest_kernels(options.block_tokens)),
         key_(FingerprintKey::random()) {}
+  // What another process made.
+  TokenPolicy(uint32_t block_tokens, const FingerprintKey& key) : kernels_(fastest_kernels(block_tokens)), key_(key) {}
 
   uint32_t block_elements() const { return kernels_.block_tokens; }
+  const FingerprintKey& key() const { return key_; }
   // What edges are told by.
   uint64_t word(const Token* block) const {
     uint64_t fingerprint = 0;
@@ -76,6 +80,10 @@ class FingerprintPolicy : public TokenPolicy {
     return fingerprint;
   }
 };
+
+// Whether an index can lie in shared memory: its readers find a key in the header.
+template <class Policy>
+inline constexpr bool kIsShareable = std::is_base_of_v<TokenPolicy, Policy>;
 
 class PrehashedPolicy {
  public:

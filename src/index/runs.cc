@@ -6,14 +6,10 @@
 
 namespace rhizome {
 
-Runs::Runs(uint64_t memory_bytes, uint64_t payload_bytes, Recency recency)
-    : payload_bytes_(payload_bytes),
-      recency_(recency),
-      arena_(reservable(memory_bytes)),
-      edges_(arena_),
-      hot_(epochs_) {}
+namespace {
 
-uint64_t Runs::reservable(uint64_t memory_bytes) {
+// As much as there is address space for: a process may have little, or have to account for all of it.
+uint64_t reservable(uint64_t memory_bytes) {
   // Arena and edge table together reserve less than this many times as much.
   constexpr uint64_t kTimes = 3;
   constexpr uint64_t kLeast = 1 << 20;
@@ -22,64 +18,20 @@ uint64_t Runs::reservable(uint64_t memory_bytes) {
   return memory_bytes;
 }
 
+}  // namespace
+
+Runs::Runs(const IndexOptions& options, uint64_t payload_bytes)
+    : IndexMemory(options.shared_memory.empty() ? reservable(options.memory_bytes) : 0, options.shared_memory),
+      RunReader(arena().memory(), arena().units(), payload_bytes, edges()),
+      recency_(options.recency),
+      hot_(epochs_) {}
+
 uint32_t Runs::capacity_of_units(uint64_t units) const {
   const uint64_t bytes = (units - 1) * kUnitBytes;
-  uint64_t capacity = bytes / (sizeof(Location) + payload_bytes_);
-  while (payload_offset(capacity) + capacity * payload_bytes_ > bytes)
+  uint64_t capacity = bytes / (sizeof(Location) + payload_bytes());
+  while (payload_offset(capacity) + capacity * payload_bytes() > bytes)
     --capacity;
   return static_cast<uint32_t>(std::min<uint64_t>(capacity, RunWord::kLengthMax));
-}
-
-bool Runs::read(RunId id, RunView& out) const {
-  if (!arena_.contains(id, 1)) return false;
-  const Run& run = at(id);
-  Spin spin;
-  for (int tries = 0; tries < kReadTriesMax; ++tries) {
-    const uint32_t ver = run.ver.load(std::memory_order_acquire);  // pairs with the last store of a change
-    if (ver % 2 != 0) {
-      // A free place; only what is being changed is worth a wait.
-      if (RunWord(run.word.load(std::memory_order_relaxed)).has(RunWord::kDead)) return false;
-      spin.wait();
-      continue;
-    }
-    // Acquire: if one of these is from a change that has begun, the load of ver below sees that it has. The word's
-    // also pairs with the release that made a run longer: its blocks are filled.
-    out.start = run.start.load(std::memory_order_acquire);
-    out.parent = run.parent.load(std::memory_order_acquire);
-    if (out.parent != 0) RHIZOME_RACE_POINT("index.read.half_way");
-    out.owner = run.owner.load(std::memory_order_acquire);
-    out.base = run.base.load(std::memory_order_acquire);
-    out.capacity = run.capacity.load(std::memory_order_acquire);
-    out.word = RunWord(run.word.load(std::memory_order_acquire));
-    if (run.ver.load(std::memory_order_relaxed) != ver) continue;
-    out.id = id;
-    out.ver = ver;
-    if (out.length() == 0) return out.word.has(RunWord::kRoot);
-    return uint64_t{out.base} + out.length() <= out.capacity && arena_.contains(out.owner, units_for(out.capacity));
-  }
-  return false;
-}
-
-bool Runs::read_child(RunId id, RunId parent, uint32_t depth, RunView& out) const {
-  // A split may have moved the child down since its number was read: then it is above.
-  constexpr int kSplitsMax = 16;
-  for (int splits = 0; splits < kSplitsMax; ++splits) {
-    if (!read(id, out) || out.word.has(RunWord::kDead | RunWord::kRoot)) return false;
-    if (out.start == depth) return out.parent == parent;
-    if (out.start < depth) return false;
-    id = out.parent;
-  }
-  return false;
-}
-
-bool Runs::read_above(RunId id, uint32_t depth, RunView& out) const {
-  for (uint32_t before = UINT32_MAX;; before = out.start) {
-    if (!read(id, out)) return false;
-    if (out.start < depth || out.word.has(RunWord::kRoot)) return true;
-    // A parent begins before its child: what says otherwise would lead in circles.
-    if (out.start >= before) return false;
-    id = out.parent;
-  }
 }
 
 RunWord Runs::pin(uint32_t slot, RunId id) {

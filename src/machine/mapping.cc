@@ -5,9 +5,11 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "contract/check.h"
@@ -19,21 +21,26 @@ namespace {
 #if !defined(MADV_POPULATE_WRITE)
 constexpr int MADV_POPULATE_WRITE = 23;  // <linux/mman.h> since 5.14
 #endif
+#if !defined(MADV_COLLAPSE)
+constexpr int MADV_COLLAPSE = 25;  // <linux/mman.h> since 6.1
+#endif
 
 int populate_flag(Mapping::Pages pages) {
   return pages == Mapping::Pages::kPrefault ? MAP_POPULATE : 0;
 }
 
-Result<std::span<std::byte>> map(uint64_t bytes, int flags, int descriptor) {
-  void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0);
+constexpr int kReadAndWrite = PROT_READ | PROT_WRITE;
+
+Result<std::span<std::byte>> map(uint64_t bytes, int flags, int descriptor, int protection = kReadAndWrite) {
+  void* const address = ::mmap(nullptr, bytes, protection, flags, descriptor, 0);
   if (address == MAP_FAILED) return fail(error_from_errno(errno, "cannot map the memory"));
   return std::span(static_cast<std::byte*>(address), bytes);
 }
 
 // Maps at a multiple of kHugePageBytes, so that the kernel can use huge pages from the first byte on.
-Result<std::span<std::byte>> map_aligned(uint64_t bytes, int flags, int descriptor) {
+Result<std::span<std::byte>> map_aligned(uint64_t bytes, int flags, int descriptor, int protection = kReadAndWrite) {
   constexpr uint64_t kUnit = Mapping::kHugePageBytes;
-  if (bytes < kUnit || bytes > UINT64_MAX - kUnit) return map(bytes, flags, descriptor);
+  if (bytes < kUnit || bytes > UINT64_MAX - kUnit) return map(bytes, flags, descriptor, protection);
   void* const room = ::mmap(nullptr, bytes + kUnit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return fail(error_from_errno(errno, "cannot map the memory"));
   std::byte* const first = static_cast<std::byte*>(room);
@@ -42,7 +49,7 @@ Result<std::span<std::byte>> map_aligned(uint64_t bytes, int flags, int descript
   const uint64_t end = (before + bytes + page - 1) / page * page;
   if (before > 0) ::munmap(first, before);
   if (end < bytes + kUnit) ::munmap(first + end, bytes + kUnit - end);
-  void* const mapped = ::mmap(first + before, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, descriptor, 0);
+  void* const mapped = ::mmap(first + before, bytes, protection, flags | MAP_FIXED, descriptor, 0);
   if (mapped == MAP_FAILED) {
     const int failed = errno;
     ::munmap(first + before, end - before);
@@ -64,6 +71,51 @@ Status populate(std::span<std::byte> bytes) {
   const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   for (uint64_t offset = 0; offset < bytes.size(); offset += page) {
     std::atomic_ref(reinterpret_cast<unsigned char&>(bytes[offset])).fetch_or(0, std::memory_order_relaxed);
+  }
+  return {};
+}
+
+// Makes huge pages of what a shared mapping has in small ones, whatever the system's setting for shared memory is,
+// where the kernel knows the call. It fills an extent that has one page already; collapsing all of them after they were
+// populated takes ten times as long, for their copying.
+void collapse(std::span<std::byte> bytes) {
+  constexpr uint64_t kUnit = Mapping::kHugePageBytes;
+  for (uint64_t offset = 0; offset + kUnit <= bytes.size(); offset += kUnit) {
+    if (!populate(bytes.subspan(offset, 1))) return;
+  }
+  static_cast<void>(::madvise(bytes.data(), bytes.size() / kUnit * kUnit, MADV_COLLAPSE));
+}
+
+// A copy in a forked child would be a writer, or a reader, that nobody counts.
+Status keep_from_children(std::span<std::byte> bytes) {
+  if (::madvise(bytes.data(), bytes.size(), MADV_DONTFORK) == 0) return {};
+  return fail(error_from_errno(errno, "cannot keep memory from child processes"));
+}
+
+// The rules that memory of another process is taken by; see the header.
+Status check_memory_file(int descriptor, uint64_t bytes, Mapping::Access access) {
+  const int seals = ::fcntl(descriptor, F_GET_SEALS);
+  struct stat status{};
+  struct statfs system{};
+  if (seals < 0 || ::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
+      ::fstatfs(descriptor, &system) != 0) {
+    return fail(Code::kInvalidArgument, "the descriptor is no memory file");
+  }
+  if ((seals & F_SEAL_SHRINK) == 0) return fail(Code::kFailedPrecondition, "the memory file can shrink");
+  if ((seals & F_SEAL_GROW) == 0) return fail(Code::kFailedPrecondition, "the memory file can grow");
+  if (access == Mapping::Access::kRead) {
+    if ((seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) == 0) {
+      return fail(Code::kFailedPrecondition, "the memory file can be written to");
+    }
+  } else if (system.f_type == HUGETLBFS_MAGIC) {
+    return fail(Code::kFailedPrecondition, "the memory file takes its pages from a pool");
+  }
+  // What cannot shrink or grow has this size for good.
+  if (bytes == 0 || static_cast<uint64_t>(status.st_size) != bytes) {
+    return fail(Code::kInvalidArgument, "the memory file has another size");
+  }
+  if (static_cast<uint64_t>(status.st_blocks) < (bytes + 511) / 512) {
+    return fail(Code::kFailedPrecondition, "the memory file is not allocated");
   }
   return {};
 }
@@ -90,17 +142,18 @@ Result<Mapping> Mapping::resident(uint64_t bytes) {
   return mapping;
 }
 
-Result<Mapping> Mapping::shareable(uint64_t bytes) {
+Result<Mapping> Mapping::shareable(uint64_t bytes, Sharing sharing) {
   if (bytes == 0) return fail(Code::kInvalidArgument, "a mapping has no bytes");
   if (bytes > static_cast<uint64_t>(INT64_MAX)) return fail(Code::kResourceExhausted, "the system has no memory");
-  if (bytes % kHugePageBytes == 0) {
-    Result<Mapping> pooled = memory_file(bytes, MFD_HUGETLB | MFD_HUGE_2MB);
+  // Others may punch holes into writable memory; in the pool's pages that could be fatal.
+  if (bytes % kHugePageBytes == 0 && sharing == Sharing::kReadOnly) {
+    Result<Mapping> pooled = memory_file(bytes, sharing, MFD_HUGETLB | MFD_HUGE_2MB);
     if (pooled) return pooled;
   }
-  return memory_file(bytes, 0);
+  return memory_file(bytes, sharing, 0);
 }
 
-Result<Mapping> Mapping::memory_file(uint64_t bytes, unsigned int flags) {
+Result<Mapping> Mapping::memory_file(uint64_t bytes, Sharing sharing, unsigned int flags) {
   Mapping mapping;
   mapping.descriptor_ = ::memfd_create("rhizome", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
   if (mapping.descriptor_ < 0) return fail(error_from_errno(errno, "cannot create a memory file"));
@@ -111,9 +164,12 @@ Result<Mapping> Mapping::memory_file(uint64_t bytes, unsigned int flags) {
   if (!mapped) return fail(mapped.error());
   mapping.bytes_ = *mapped;
   // A pool gives all or nothing by fallocate() alone. Elsewhere pages are huge only when they come through a mapping
-  // that asks for them, and fallocate() then finds them there; it alone says whether all of them are.
+  // that asks for them, or are collapsed, and fallocate() then finds them there; it alone says whether all of them are.
   if (flags == 0) {
-    if (bytes >= kHugePageBytes) mapping.prefer_huge_pages();
+    if (bytes >= kHugePageBytes) {
+      mapping.prefer_huge_pages();
+      collapse(mapping.bytes_);
+    }
     const Status there = populate(mapping.bytes_);
     if (!there) return fail(there.error());
   }
@@ -123,9 +179,24 @@ Result<Mapping> Mapping::memory_file(uint64_t bytes, unsigned int flags) {
     const Status there = populate(mapping.bytes_);
     if (!there) return fail(there.error());
   }
-  if (::fcntl(mapping.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+  const Status kept = keep_from_children(mapping.bytes_);
+  if (!kept) return fail(kept.error());
+  const int against_writers = sharing == Sharing::kReadOnly ? F_SEAL_FUTURE_WRITE : 0;
+  if (::fcntl(mapping.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | against_writers | F_SEAL_SEAL) != 0) {
     return fail(error_from_errno(errno, "cannot seal a memory file"));
   }
+  return mapping;
+}
+
+Result<Mapping> Mapping::attach_shared(const Descriptor& descriptor, uint64_t bytes, Access access) {
+  const Status checked = check_memory_file(descriptor.number(), bytes, access);
+  if (!checked) return fail(checked.error());
+  const int protection = access == Access::kWrite ? kReadAndWrite : PROT_READ;
+  const auto mapped = map_aligned(bytes, MAP_SHARED, descriptor.number(), protection);
+  if (!mapped) return fail(mapped.error());
+  Mapping mapping(*mapped);
+  const Status kept = keep_from_children(mapping.bytes_);
+  if (!kept) return fail(kept.error());
   return mapping;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "contract/result.h"
+#include "machine/descriptor.h"
 
 namespace rhizome {
 
@@ -26,9 +27,32 @@ class Mapping {
   // kResourceExhausted.
   static Result<Mapping> resident(uint64_t bytes);
 
+  // Who may write to shareable memory. kReadOnly: the mapping that made it, and nobody else ever, not even this process
+  // through another mapping. kWritable: whoever is given the descriptor.
+  enum class Sharing : uint8_t { kReadOnly, kWritable };
+
   // As resident(), but in a file without a name (memfd), mapped shared: whoever is given descriptor() can map the same
-  // bytes. Its size is sealed. Huge pages come from the kernel's pool when it has enough, else as the kernel likes.
-  static Result<Mapping> shareable(uint64_t bytes);
+  // bytes. Its size and its seals are sealed, kReadOnly memory against writers and holes as well; a holder of kWritable
+  // memory can still punch holes into it, which read as zeros. Absent in a forked child, where kReadOnly memory would
+  // have a second writer. Huge pages come from the kernel's pool when it has enough, else wherever it can collapse
+  // some.
+  static Result<Mapping> shareable(uint64_t bytes, Sharing sharing = Sharing::kReadOnly);
+
+  // What this process does with memory that another one made.
+  enum class Access : uint8_t {
+    kRead,          // it reads kReadOnly memory
+    kReadWritable,  // it reads kWritable memory: the bytes may change, or become zeros, at any time
+    kWrite,         // it writes kWritable memory
+  };
+
+  // Maps what another process handed over, after a check that nothing it does can make a touch fatal: the mapping is
+  // aligned as resident() memory, absent in a forked child, and writing to it is fatal unless `access` is kWrite. The
+  // descriptor stays the caller's; the mapping lives without it and has none of its own.
+  // kInvalidArgument: no memory file; another size than `bytes`. kFailedPrecondition, with a reason each: it can
+  // shrink; it can grow; for kRead, it can still be written to; otherwise, pages of the kernel's huge page pool, which
+  // holes would make fatal; its pages are not all allocated (touches would spend memory). kPermissionDenied: the
+  // descriptor or a seal does not allow writing. kResourceExhausted.
+  static Result<Mapping> attach_shared(const Descriptor& descriptor, uint64_t bytes, Access access);
 
   static constexpr uint64_t kHugePageBytes = 2 << 20;
 
@@ -63,7 +87,7 @@ class Mapping {
 
  private:
   explicit Mapping(std::span<std::byte> bytes, int descriptor = -1) : bytes_(bytes), descriptor_(descriptor) {}
-  static Result<Mapping> memory_file(uint64_t bytes, unsigned int flags);
+  static Result<Mapping> memory_file(uint64_t bytes, Sharing sharing, unsigned int flags);
 
   std::span<std::byte> bytes_;
   int descriptor_ = -1;

@@ -30,6 +30,7 @@
 #include "concurrency/mutex.h"
 #include "contract/result.h"
 #include "machine/mapping.h"
+#include "slab/block_directory.h"
 #include "slab/chunk_cut.h"
 #include "slab/slot.h"
 
@@ -46,6 +47,8 @@ struct SlabOptions {
   uint64_t overhead_bytes = 0;
   // Chunks are memory files, which other processes can be given (chunk_layout()); else memory of this process alone.
   bool shareable = false;
+  // Chunks stay for good, cut again as it must be: what somebody else has mapped does not come back.
+  bool keeps_chunks = false;
 };
 
 struct SlabUsage {
@@ -115,6 +118,10 @@ class Slab {
 
   // kNotFound: there is no chunk of that number (SlotRef::chunk()) now.
   Result<ChunkLayout> chunk_layout(uint32_t chunk) const;
+
+  // Where the bytes of a committed slot of ours lie, and their checksum. The caller keeps it from being freed
+  // meanwhile.
+  BlockPlace place(SlotRef ref) const;
 
   // The committed slot of that number. kFailedPrecondition: there is none.
   Result<SlotRef> committed(uint32_t index) const;

@@ -64,6 +64,13 @@ Result<ChunkLayout> Slab::chunk_layout(uint32_t number) const {
                      .slots = chunk.slots_count()};
 }
 
+BlockPlace Slab::place(SlotRef ref) const {
+  const Slot* const slot = slot_of(ref);
+  RHIZOME_CHECK(slot != nullptr && slot->word.view().is(ref.generation, SlotState::kCommitted));
+  const uint64_t offset = ref.place() * chunks_[ref.chunk()].stride();
+  return {ref.chunk(), static_cast<uint32_t>(offset / BlockPlace::kUnitBytes), slot->checksum};
+}
+
 void Slab::trim() {
   for (;;) {
     Leaving leaving;
@@ -188,7 +195,7 @@ void Slab::slot_freed(SlotRef ref, Leaving& leaving) {
   size_class.open.insert(number);
   if (!chunk.empty()) return;
   // One empty chunk stays: a cache that is full frees a slot and takes it again all the time.
-  if (size_class.empty.empty()) {
+  if (size_class.empty.empty() || options_.keeps_chunks) {
     size_class.empty.insert(number);
   } else {
     leaving = detach(number);
@@ -214,6 +221,7 @@ Slab::Leaving Slab::detach(uint32_t number) {
 }
 
 bool Slab::detach_any_empty(Leaving& leaving) {
+  if (options_.keeps_chunks) return false;
   for (const auto& [stride, size_class] : classes_) {
     if (size_class.empty.empty()) continue;
     leaving = detach(*size_class.empty.begin());

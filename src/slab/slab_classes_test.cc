@@ -291,5 +291,24 @@ TEST(SlabTenants, FreshMemoryIsNotClearedAgain) {
   EXPECT_EQ(slab->usage().cleared_bytes, 0u);
 }
 
+// Somebody else may have it mapped: an empty chunk is cut again for another stride, and none goes back.
+TEST(SlabClasses, ChunksThatAreKeptAreCutAgain) {
+  auto slab = std::move(*Slab::create({.budget_bytes = 8 << 20, .shareable = true, .keeps_chunks = true}));
+  std::vector<SlotRef> refs;
+  while (Result<Reserved> slot = slab->reserve(10'000))
+    refs.push_back(slab->commit(std::move(*slot), 0));
+  const uint64_t chunks = slab->usage().chunks;
+  const uint64_t used = slab->usage().used_bytes;
+  ASSERT_GT(chunks, 1u);
+  for (const SlotRef ref : refs)
+    EXPECT_TRUE(slab->free(ref));
+  slab->trim();
+  EXPECT_EQ(slab->usage().chunks, chunks);
+  EXPECT_EQ(slab->usage().used_bytes, used);
+  EXPECT_TRUE(slab->reserve(20'000));
+  EXPECT_EQ(slab->usage().chunks, chunks);
+  EXPECT_EQ(slab->usage().chunks_cut_again, 1u);
+}
+
 }  // namespace
 }  // namespace rhizome

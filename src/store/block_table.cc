@@ -52,6 +52,7 @@ Location BlockTable::add(const New& added) {
                 .epoch = block.epoch + 1,
                 .state = BlockState::kResident};
   order_.add(location);
+  tell(location, added.place);
   ++counts_.resident;
   if (sketches_) {
     sketch_.add(hash_of(added.key));
@@ -171,7 +172,7 @@ std::optional<SlotRef> BlockTable::slot_of(BlockRef ref) {
   return block->slot;
 }
 
-bool BlockTable::land(BlockRef ref, SlotRef slot, bool keep_copy, uint64_t now_ns) {
+bool BlockTable::land(BlockRef ref, SlotRef slot, bool keep_copy, uint64_t now_ns, const BlockPlace& place) {
   const MutexLock lock(mutex_);
   Block* const block = current(ref);
   if (block == nullptr || block->state != BlockState::kLoading) return false;
@@ -179,7 +180,9 @@ bool BlockTable::land(BlockRef ref, SlotRef slot, bool keep_copy, uint64_t now_n
   block->slot = slot;
   block->stored_ns = now_ns;
   block->uses = 0;
+  block->is_leaving = false;
   order_.add(ref.location);
+  tell(ref.location, place);
   --counts_.below;
   ++counts_.resident;
   if (block->pins > 0) ++counts_.pinned;
@@ -203,13 +206,17 @@ void BlockTable::give_up_load(BlockRef ref, bool is_gone) {
   --counts_.below;
 }
 
-std::optional<BlockTable::Demoted> BlockTable::demote(size_t looks_max) {
-  const MutexLock lock(mutex_);
+Location BlockTable::next_to_leave(size_t looks_max) {
   const auto may_leave = [this](uint32_t location) NO_THREAD_SAFETY_ANALYSIS {
     const Block& block = blocks_[location];
-    return block.pins == 0 && block.image_bytes > 0;
+    return block.pins == 0 && block.image_bytes > 0 && !block.is_leaving;
   };
-  const Location location = order_.next(may_leave, looks_max);
+  return order_.next(may_leave, looks_max);
+}
+
+std::optional<BlockTable::Demoted> BlockTable::demote(size_t looks_max) {
+  const MutexLock lock(mutex_);
+  const Location location = next_to_leave(looks_max);
   if (location == SieveOrder::kNone) return std::nullopt;
   const BlockRef ref{location, blocks_[location].epoch};
   blocks_[location].state = BlockState::kBelow;
@@ -227,6 +234,62 @@ std::optional<SlotRef> BlockTable::demote(BlockRef ref, uint32_t own_pins) {
   return leave_memory(ref.location);
 }
 
+void BlockTable::begin_leaving(Location location) {
+  blocks_[location].is_leaving = true;
+  if (directory_ != nullptr && location < directory_->room()) directory_->begin_leaving(location);
+}
+
+size_t BlockTable::begin_demotion(std::span<BlockRef> out, size_t looks_max) {
+  const MutexLock lock(mutex_);
+  size_t count = 0;
+  for (; count < out.size(); ++count) {
+    const Location location = next_to_leave(looks_max);
+    if (location == SieveOrder::kNone) break;
+    begin_leaving(location);
+    out[count] = {location, blocks_[location].epoch};
+  }
+  return count;
+}
+
+bool BlockTable::begin_demotion(BlockRef ref) {
+  const MutexLock lock(mutex_);
+  const Block* const block = current(ref);
+  if (block == nullptr || block->state != BlockState::kResident || block->is_leaving) return false;
+  if (block->pins > 0 || block->image_bytes == 0) return false;
+  begin_leaving(ref.location);
+  return true;
+}
+
+std::optional<SlotRef> BlockTable::end_demotion(BlockRef ref, bool stays) {
+  const MutexLock lock(mutex_);
+  Block* const block = current(ref);
+  if (block == nullptr || !block->is_leaving) return std::nullopt;
+  block->is_leaving = false;
+  // The tier may have forgotten it meanwhile.
+  if (stays || block->pins > 0 || block->image_bytes == 0) {
+    if (directory_ != nullptr && ref.location < directory_->room()) directory_->stay(ref.location);
+    if (stays) use(ref.location);
+    return std::nullopt;
+  }
+  block->state = BlockState::kBelow;
+  ++counts_.below;
+  return leave_memory(ref.location);
+}
+
+void BlockTable::use_all(std::span<const Location> locations) {
+  const MutexLock lock(mutex_);
+  for (const Location location : locations) {
+    if (location < blocks_.size() && blocks_[location].state == BlockState::kResident) use(location);
+  }
+}
+
+// What there is no room for in the directory is in memory for this process alone.
+void BlockTable::tell(Location location, const BlockPlace& place) {
+  if (directory_ == nullptr) return;
+  if (location >= directory_->room() && !directory_->make_room(location + 1)) return;
+  directory_->put(location, place);
+}
+
 bool BlockTable::is_resident_and_free(Location location) const {
   const MutexLock lock(mutex_);
   RHIZOME_CHECK(location < blocks_.size());
@@ -235,6 +298,7 @@ bool BlockTable::is_resident_and_free(Location location) const {
 
 SlotRef BlockTable::leave_memory(Location location) {
   order_.remove(location);
+  if (directory_ != nullptr && location < directory_->room()) directory_->remove(location);
   --counts_.resident;
   return std::exchange(blocks_[location].slot, SlotRef{});
 }

@@ -3,9 +3,8 @@
 //
 //   free -> resident        add(): committed in a slot
 //   free -> below           add_below(): recovered from a tier
-//   resident -> below       demote(): only if a tier has a copy, nobody pins the slot, and the epoch is the one that
-//   the
-//                           demotion began with
+//   resident -> below       demote(), end_demotion(): only if a tier has a copy, nobody pins the slot, and the epoch is
+//                           the one that the demotion began with
 //   below -> loading        await(): one load, whoever asks
 //   loading -> resident     land(), with the epoch of await()
 //   loading -> below        give_up_load()
@@ -32,6 +31,7 @@
 #include "index/index_types.h"
 #include "residency/frequency_sketch.h"
 #include "residency/sieve_order.h"
+#include "slab/block_directory.h"
 #include "slab/slot.h"
 
 namespace rhizome {
@@ -55,13 +55,16 @@ struct BlockCounts {
 class BlockTable {
  public:
   // `sketch_blocks`: how many blocks' uses are remembered beyond their life here (0 without tiers).
-  explicit BlockTable(uint64_t sketch_blocks) : sketch_(sketch_blocks), sketches_(sketch_blocks > 0) {}
+  // `directory`: where readers in other processes look blocks up; null: there are none. Outlives the table.
+  explicit BlockTable(uint64_t sketch_blocks, BlockDirectory* directory = nullptr)
+      : sketch_(sketch_blocks), sketches_(sketch_blocks > 0), directory_(directory) {}
 
   struct New {
     uint32_t keyspace = 0;  // the root's number
     BlockKey key = {};
     SlotRef slot = {};
     uint64_t now_ns = 0;
+    BlockPlace place = {};  // for the directory
   };
   Location add(const New& block);
   Location add_below(uint32_t keyspace, const BlockKey& key, uint32_t image_bytes);
@@ -95,7 +98,7 @@ class BlockTable {
   // The slot of a block that the caller has pinned; nothing while it is not in memory. Counts as a use.
   std::optional<SlotRef> slot_of(BlockRef ref);
   // False: the number is another block's now, and the slot stays the caller's.
-  bool land(BlockRef ref, SlotRef slot, bool keep_copy, uint64_t now_ns);
+  bool land(BlockRef ref, SlotRef slot, bool keep_copy, uint64_t now_ns, const BlockPlace& place = {});
   // `is_gone`: the tier does not have it (any more).
   void give_up_load(BlockRef ref, bool is_gone);
 
@@ -108,6 +111,14 @@ class BlockTable {
   // The same for one block, if nothing happened to it since `ref`. Nothing for a block that is pinned by others than
   // `own_pins`, has no copy below, or is another one now.
   std::optional<SlotRef> demote(BlockRef ref, uint32_t own_pins);
+  // The same in two steps, between which the caller looks for readers in other processes: the block is resident, and
+  // leaving. begin_demotion() returns how many.
+  size_t begin_demotion(std::span<BlockRef> out, size_t looks_max);
+  bool begin_demotion(BlockRef ref);
+  // Switched to below unless it `stays` or somebody has pinned it meanwhile; the slot is the caller's.
+  std::optional<SlotRef> end_demotion(BlockRef ref, bool stays);
+  // Readers in other processes have used them. Any numbers will do.
+  void use_all(std::span<const Location> locations);
   bool is_resident_and_free(Location location) const;
   bool is_below(Location location) const { return state(location) == BlockState::kBelow; }
   bool is_gone(Location location) const { return state(location) == BlockState::kGone; }
@@ -154,6 +165,7 @@ class BlockTable {
     bool has_children = false;
     bool is_writing = false;
     bool is_waiting = false;  // in one of the two queues
+    bool is_leaving = false;  // between begin_demotion() and end_demotion()
   };
 
   Location take() REQUIRES(mutex_);
@@ -161,7 +173,10 @@ class BlockTable {
   void enqueue(Location location, bool is_used) REQUIRES(mutex_);
   std::optional<Unwritten> take_unwritten(std::deque<BlockRef>& queue, uint64_t now_ns, uint64_t age_min_ns)
       REQUIRES(mutex_);
+  Location next_to_leave(size_t looks_max) REQUIRES(mutex_);
   SlotRef leave_memory(Location location) REQUIRES(mutex_);
+  void tell(Location location, const BlockPlace& place) REQUIRES(mutex_);
+  void begin_leaving(Location location) REQUIRES(mutex_);
   bool waits(BlockRef ref) REQUIRES(mutex_);
   void drop_copy(Location location) REQUIRES(mutex_);
   void add_pin(Block& block) REQUIRES(mutex_);
@@ -177,6 +192,7 @@ class BlockTable {
   std::deque<BlockRef> fresh_ GUARDED_BY(mutex_);  // the same, not used since they were stored, oldest first
   FrequencySketch sketch_ GUARDED_BY(mutex_);
   const bool sketches_;
+  BlockDirectory* const directory_;
   BlockCounts counts_ GUARDED_BY(mutex_);
 };
 

@@ -28,14 +28,15 @@ uint64_t nanoseconds(double seconds) {
 
 }  // namespace
 
-Mover::Mover(std::unique_ptr<Tier> tier, Slab& slab, uint64_t slots_bytes, BlockTable& table, Counters& counters,
-             const TieringOptions& options)
+Mover::Mover(std::unique_ptr<Tier> tier, Slab& slab, uint64_t slots_bytes, BlockTable& table, Demotion& demotion,
+             Counters& counters, const TieringOptions& options)
     : options_(options),
       clock_(options.clock != nullptr ? *options.clock : real_clock()),
       tier_(std::move(tier)),
       slab_(slab),
       slots_bytes_(slots_bytes),
       table_(table),
+      demotion_(demotion),
       counters_(counters),
       staging_(options.staging_bytes),
       admission_(options.admission) {
@@ -193,7 +194,7 @@ void Mover::finish_load(Flight flight, const TierCompletion& completion) {
     give_up(flight, true);
     return;
   }
-  if (table_.land(flight.ref, *slot, options_.is_inclusive, now)) {
+  if (table_.land(flight.ref, *slot, options_.is_inclusive, now, slab_.place(*slot))) {
     counters_.add(Counter::kPromotions);
     if (!options_.is_inclusive) forget_below(std::span(&flight.key, 1));
   } else {
@@ -416,13 +417,7 @@ void Mover::write_is_over(Flight& flight, bool is_written, bool again) {
     table_.written(flight.ref, static_cast<uint32_t>(flight.image_bytes));
     if (flight.demotes) {
       // Others may have come to use it, or it is another block by now: then it stays.
-      if (const std::optional<SlotRef> slot = table_.demote(flight.ref, 0)) {
-        const Status freed = slab_.free(*slot);
-        RHIZOME_CHECK(freed.has_value());
-        counters_.add(Counter::kDemotions);
-      } else {
-        counters_.add(Counter::kDemotionsAborted);
-      }
+      if (!demotion_.demote(flight.ref)) counters_.add(Counter::kDemotionsAborted);
     }
   } else {
     table_.write_later(flight.ref, again);
@@ -521,11 +516,7 @@ bool Mover::keep_free() {
   if (!is_demoting_ && !is_pressed) return false;
   bool any = false;
   for (size_t i = 0; i < kDemotedAtOnce && !is_below(options_.watermarks.low); ++i) {
-    const std::optional<BlockTable::Demoted> demoted = table_.demote(kLooksPerDemotion);
-    if (!demoted) break;
-    const Status freed = slab_.free(demoted->slot);
-    RHIZOME_CHECK(freed.has_value());
-    counters_.add(Counter::kDemotions);
+    if (demotion_.demote(1, kLooksPerDemotion) == 0) break;
     any = true;
   }
   // Nothing leaves that the tier has: write what it has not, oldest first, and let that leave.

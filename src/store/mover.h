@@ -35,6 +35,7 @@
 #include "slab/slab.h"
 #include "store/around_chains.h"
 #include "store/block_table.h"
+#include "store/demotion.h"
 #include "store/staging.h"
 #include "store/tiering_options.h"
 #include "telemetry/counters.h"
@@ -53,8 +54,8 @@ struct KeyspaceForm {
 class Mover {
  public:
   // `slots_bytes`: what slots can have of the slab's budget; the marks are shares of it.
-  Mover(std::unique_ptr<Tier> tier, Slab& slab, uint64_t slots_bytes, BlockTable& table, Counters& counters,
-        const TieringOptions& options);
+  Mover(std::unique_ptr<Tier> tier, Slab& slab, uint64_t slots_bytes, BlockTable& table, Demotion& demotion,
+        Counters& counters, const TieringOptions& options);
   ~Mover();
   Mover(const Mover&) = delete;
   Mover& operator=(const Mover&) = delete;
@@ -178,6 +179,7 @@ class Mover {
   Slab& slab_;
   const uint64_t slots_bytes_;
   BlockTable& table_;
+  Demotion& demotion_;
   Counters& counters_;
   Staging staging_;
   AroundChains around_;

@@ -44,8 +44,10 @@ TEST(Mover, DemotesUntilLessThanTheLowMarkIsFull) {
     Memory memory;
     const auto counters = Counters::local();
     ManualClock clock(1);
+    const Index index({.memory_bytes = 1 << 20});
+    Demotion demotion(*memory.slab, memory.table, index, false, *counters);
     Mover mover(std::make_unique<MemoryTier>(MemoryTierOptions{.clock = &clock}), *memory.slab, slots_bytes,
-                memory.table, *counters,
+                memory.table, demotion, *counters,
                 {.watermarks = {.high = high, .low = 50}, .staging_bytes = 1 << 20, .clock = &clock});
     mover.step();
     EXPECT_EQ(counters->get(Counter::kDemotions), high == 51 ? 5u : 0u);

@@ -22,6 +22,8 @@ constexpr uint64_t kShareOfStaging = 16;
 constexpr uint64_t kStagingBytesMin = 1 << 20;
 constexpr uint64_t kStagingBytesMax = 32 << 20;
 constexpr uint64_t kSketchBytesPerBlock = 16;
+constexpr uint64_t kShareOfSharedIndex = 32;
+constexpr uint64_t kSharedIndexBytesMax = 512 << 20;
 // How long the store's thread rests when there is nothing to do.
 constexpr uint64_t kRestNs = 200000000;
 constexpr uint64_t kFlushPollNs = 2000000;
@@ -31,8 +33,17 @@ uint32_t choose_keyspaces_max(const StoreOptions& options) {
   return static_cast<uint32_t>(std::min<uint64_t>(options.keyspaces_max, affordable));
 }
 
+// A shared index is there as a whole, and paid for.
 uint64_t slot_overhead_bytes(const StoreOptions& options) {
+  if (options.remote_readers != nullptr) return BlockTable::block_bytes() + sizeof(DirectoryEntry);
   return Index::block_bytes_max(options.block_tokens) + BlockTable::block_bytes();
+}
+
+uint64_t shared_index_bytes(const StoreOptions& options) {
+  if (options.remote_readers == nullptr) return 0;
+  if (options.index_bytes_max != 0) return Index::shared_bytes(options.index_bytes_max);
+  return Index::shared_bytes(
+      std::clamp(options.memory_bytes / kShareOfSharedIndex, kIndexBytesMin, kSharedIndexBytesMax));
 }
 
 uint64_t below_block_bytes(const StoreOptions& options) {
@@ -51,8 +62,10 @@ Result<std::unique_ptr<Store>> Store::create(StoreOptions options, Counters& cou
     return fail(Code::kInvalidArgument, "blocks have 16, 32, 64, 128 or 256 tokens");
   }
   options.keyspaces_max = choose_keyspaces_max(options);
-  Result<std::unique_ptr<Slab>> slab =
-      Slab::create({.budget_bytes = options.memory_bytes, .overhead_bytes = slot_overhead_bytes(options)});
+  Result<std::unique_ptr<Slab>> slab = Slab::create({.budget_bytes = options.memory_bytes,
+                                                     .overhead_bytes = slot_overhead_bytes(options),
+                                                     .shareable = options.remote_readers != nullptr,
+                                                     .keeps_chunks = options.remote_readers != nullptr});
   if (!slab) return fail(slab.error());
   uint64_t charged = sizeof(Store) + (options.keyspaces_max + 1) * sizeof(std::atomic<Opened*>);
   if (options.tier != nullptr) {
@@ -62,8 +75,17 @@ Result<std::unique_ptr<Store>> Store::create(StoreOptions options, Counters& cou
     }
     charged += options.tiering.staging_bytes + choose_below_max(options) * below_block_bytes(options);
   }
+  Mapping index_memory;
+  if (const uint64_t bytes = shared_index_bytes(options); bytes > 0) {
+    // The directory grows by segments; what its entries take is paid for with the slots.
+    charged += bytes + BlockDirectory::kSegmentBytes;
+    Result<Mapping> mapped = Mapping::shareable(bytes);
+    if (!mapped) return fail(mapped.error());
+    index_memory = std::move(*mapped);
+  }
   if (!(*slab)->charge(charged)) return fail(Code::kInvalidArgument, "memory budget too small");
-  auto store = std::unique_ptr<Store>(new Store(std::move(options), std::move(*slab), charged, counters));
+  auto store = std::unique_ptr<Store>(
+      new Store(std::move(options), std::move(*slab), std::move(index_memory), charged, counters));
   if (store->mover_ != nullptr && store->options_.tiering.background) {
     Result<Thread> thread =
         start_thread("rhizome-mover", [&store = *store](const std::stop_token& stop) { store.run(stop); });
@@ -73,23 +95,31 @@ Result<std::unique_ptr<Store>> Store::create(StoreOptions options, Counters& cou
   return store;
 }
 
-Store::Store(StoreOptions options, std::unique_ptr<Slab> slab, uint64_t charged, Counters& counters)
+Store::Store(StoreOptions options, std::unique_ptr<Slab> slab, Mapping index_memory, uint64_t charged,
+             Counters& counters)
     : options_(std::move(options)),
       counters_(counters),
       clock_(options_.tiering.clock != nullptr ? *options_.tiering.clock : real_clock()),
       slab_(std::move(slab)),
-      table_(choose_below_max(options_)),
+      index_memory_(std::move(index_memory)),
+      remote_uses_(options_.remote_readers == nullptr ? nullptr
+                                                      : std::make_unique<RemoteUses>(*options_.remote_readers)),
+      directory_(options_.remote_readers == nullptr ? nullptr : std::make_unique<BlockDirectory>()),
+      table_(choose_below_max(options_), directory_.get()),
       index_({.block_tokens = options_.block_tokens,
               .roots_max = options_.keyspaces_max,
               .memory_bytes = options_.index_bytes_max != 0 ? options_.index_bytes_max
-                                                            : std::max(options_.memory_bytes, kIndexBytesMin)}),
+                                                            : std::max(options_.memory_bytes, kIndexBytesMin),
+              .shared_memory = index_memory_.bytes(),
+              .remote_readers = remote_uses_.get()}),
+      demotion_(*slab_, table_, index_, remote_uses_ != nullptr, counters_),
       below_max_(choose_below_max(options_)),
       below_block_bytes_(below_block_bytes(options_)),
       opened_(std::make_unique<std::atomic<Opened*>[]>(options_.keyspaces_max + 1)) {
   counters_.set(Counter::kMemoryCapacity, options_.memory_bytes);
   if (options_.tier != nullptr) {
     mover_ = std::make_unique<Mover>(std::move(options_.tier), *slab_, options_.memory_bytes - charged, table_,
-                                     counters_, options_.tiering);
+                                     demotion_, counters_, options_.tiering);
     bound_recovered();
   }
   publish_used();
@@ -106,6 +136,11 @@ Store::~Store() {
   counters_.set(Counter::kMemoryUsed, 0);
   counters_.set(Counter::kMemoryPinned, 0);
   counters_.set(Counter::kBlocksStored, 0);
+}
+
+Store::Shared Store::shared() const {
+  RHIZOME_CHECK(directory_ != nullptr);
+  return {index_memory_, *directory_, *slab_};
 }
 
 BlockKey Store::root_key_of(Root root) const {
@@ -167,7 +202,11 @@ std::vector<Location> Store::seal_slots(const Opened& keyspace, BlockDraft& draf
   for (size_t i = 0; i < draft.slots_.size(); ++i) {
     const uint64_t sum = seal(keyspace, draft, i, draft.parent_);
     const SlotRef ref = slab_->commit(std::move(draft.slots_[i]), sum);
-    locations.push_back(table_.add({keyspace.root.value, draft.parent_, ref, mover_ != nullptr ? now_ns() : 0}));
+    locations.push_back(table_.add({.keyspace = keyspace.root.value,
+                                    .key = draft.parent_,
+                                    .slot = ref,
+                                    .now_ns = mover_ != nullptr ? now_ns() : 0,
+                                    .place = slab_->place(ref)}));
   }
   draft.slots_.clear();
   draft.first_block_ += static_cast<uint32_t>(locations.size());
@@ -303,6 +342,7 @@ void Store::abort(BlockDraft& draft) {
 
 bool Store::step() {
   if (mover_ == nullptr) return false;
+  note_remote_uses();
   bool any = mover_->step();
   any = publish_around() || any;
   if (mover_->take_gone()) forget_gone();

@@ -27,12 +27,16 @@
 #include "concurrency/mutex.h"
 #include "index/index.h"
 #include "machine/clock.h"
+#include "machine/mapping.h"
 #include "machine/thread.h"
+#include "slab/block_directory.h"
 #include "slab/slab.h"
 #include "store/block_draft.h"
 #include "store/block_table.h"
+#include "store/demotion.h"
 #include "store/load_split.h"
 #include "store/mover.h"
+#include "store/remote_uses.h"
 #include "store/stored_prefix.h"
 #include "store/tiering_options.h"
 #include "telemetry/counters.h"
@@ -47,6 +51,8 @@ struct StoreOptions {
   uint64_t index_bytes_max = 0;          // for tests: what the index may use at most; 0: what the budget pays for
   std::unique_ptr<Tier> tier = nullptr;  // below memory; null: there is none
   TieringOptions tiering = {};
+  // Who reads from other processes what lies in shared memory then (Store::shared()). Outlives the store; null: nobody.
+  RemoteReaders* remote_readers = nullptr;
 };
 
 class Store {
@@ -122,6 +128,17 @@ class Store {
   bool step();
 
   BlockCounts block_counts() const { return table_.counts(); }
+
+  // What readers in other processes map, read-only: the index, the directory of its blocks, and by and by the chunks
+  // that this names. Only with StoreOptions::remote_readers.
+  struct Shared {
+    const Mapping& index;
+    const BlockDirectory& directory;
+    const Slab& slab;
+  };
+  Shared shared() const;
+  // Where a look-up in the shared index begins. Run 0: the keyspace is not open, or has nothing.
+  SharedRoot shared_root(Root root) const { return index_.shared_root(root); }
   // Blocks that are on their way into the tier and nowhere else, and bytes of the buffers that are lent for such.
   size_t around_blocks() const { return mover_ == nullptr ? 0 : mover_->around().blocks(); }
   uint64_t lent_bytes() const { return mover_ == nullptr ? 0 : mover_->lent_bytes(); }
@@ -140,7 +157,7 @@ class Store {
     KeyspaceForm form;
   };
 
-  Store(StoreOptions options, std::unique_ptr<Slab> slab, uint64_t charged, Counters& counters);
+  Store(StoreOptions options, std::unique_ptr<Slab> slab, Mapping index_memory, uint64_t charged, Counters& counters);
 
   // Null for a root that was not opened.
   Opened* opened(Root root) const;
@@ -184,6 +201,7 @@ class Store {
   // store_room.cc
   // A slot for a block of that keyspace, for which others may have to leave.
   std::optional<Reserved> take_slot(const Opened& keyspace);
+  void note_remote_uses();
   // Frees at least one slot, or a place in the index; false when there is none that may leave.
   bool make_room();
   size_t evict(size_t blocks, bool resident_only);
@@ -201,8 +219,13 @@ class Store {
   Counters& counters_;
   Clock& clock_;
   const std::unique_ptr<Slab> slab_;
+  // These three only with readers in other processes.
+  const Mapping index_memory_;
+  const std::unique_ptr<RemoteUses> remote_uses_;
+  const std::unique_ptr<BlockDirectory> directory_;
   BlockTable table_;
   Index index_;
+  Demotion demotion_;
   uint64_t below_max_ = 0;  // blocks that are described though they are not in memory
   const uint64_t below_block_bytes_;
 

@@ -56,11 +56,7 @@ class StoreTestAccess {
   static void trim(Store& store) { store.slab_->trim(); }
   static BlockTable& table(Store& store) { return store.table_; }
   // A block that the tier has leaves memory; false: none may.
-  static bool demote_one(Store& store) {
-    const auto demoted = store.table_.demote(1 << 20);
-    if (demoted) store.free_slot(demoted->slot);
-    return demoted.has_value();
-  }
+  static bool demote_one(Store& store) { return store.demotion_.demote(1, 1 << 20) > 0; }
 
  private:
   static std::span<std::byte> writable(Store& store, Location location) {

@@ -9,6 +9,8 @@ namespace {
 
 // Blocks that a search for one that may be demoted looks at.
 constexpr size_t kLooksMax = 1024;
+// Looking for readers in other processes is done for some blocks at a time.
+constexpr size_t kSharedDemotions = 16;
 // Blocks that leave the index at once because only memory was short and nothing in memory could leave before them.
 constexpr size_t kBelowAtOnce = 16;
 
@@ -26,17 +28,23 @@ std::optional<Reserved> Store::take_slot(const Opened& keyspace) {
 // What the tier has leaves first: nothing is lost. Then what only memory has, ends first.
 bool Store::make_room() {
   if (mover_ == nullptr) return evict(1, false) > 0;
-  if (const std::optional<BlockTable::Demoted> demoted = table_.demote(kLooksMax)) {
-    free_slot(demoted->slot);
-    counters_.add(Counter::kDemotions);
-    return true;
-  }
+  note_remote_uses();
+  if (demotion_.demote(remote_uses_ == nullptr ? 1 : kSharedDemotions, kLooksMax) > 0) return true;
   mover_->press();
   mover_->wake();
   if (evict(1, true) > 0) return true;
   // All ends are below: they go, so that what they hang from can. Not when all of that is in somebody's hands.
   const BlockCounts counts = table_.counts();
   return counts.resident > counts.pinned && evict(kBelowAtOnce, false) > 0;
+}
+
+void Store::note_remote_uses() {
+  if (remote_uses_ == nullptr) return;
+  index_.take_touches();
+  std::vector<Location> used;
+  for (const RunId run : remote_uses_->take())
+    index_.collect_path(run, used);
+  if (!used.empty()) table_.use_all(used);
 }
 
 size_t Store::evict(size_t blocks, bool resident_only) {
