@@ -47,6 +47,7 @@ Result<Settings> settings_from_environment(std::string& problem) {
   Settings settings;
   settings.off = switched_on("RHIZOME_OFF");
   settings.exact = switched_on("RHIZOME_EXACT");
+  settings.exclusive = switched_on("RHIZOME_EXCLUSIVE");
   settings.restore = !switched_on("RHIZOME_NO_RESTORE");
   settings.tenant = variable("RHIZOME_TENANT");
   settings.counters_path = variable("RHIZOME_COUNTERS");
@@ -62,6 +63,13 @@ Result<Settings> settings_from_environment(std::string& problem) {
   if (settings.memory_bytes == 0) {
     problem = "RHIZOME_MEMORY=" + variable("RHIZOME_MEMORY") + " is not a size such as 4GiB";
     return fail(Code::kInvalidArgument, "RHIZOME_MEMORY is not a size");
+  }
+  if (const std::string text = variable("RHIZOME_WATERMARKS"); !text.empty()) {
+    settings.watermarks = parse_watermarks(text);
+    if (!settings.watermarks) {
+      problem = "RHIZOME_WATERMARKS=" + text + " is not two percentages such as 90:70";
+      return fail(Code::kInvalidArgument, "RHIZOME_WATERMARKS is not two percentages");
+    }
   }
   if (const std::string text = variable("RHIZOME_BLOCK_TOKENS"); !text.empty()) {
     const std::string_view offered[] = {"16", "32", "64", "128", "256"};

@@ -45,6 +45,8 @@ class SettingsTest : public testing::Test {
                                            "RHIZOME_TENANT",
                                            "RHIZOME_COUNTERS",
                                            "RHIZOME_BLOCK_TOKENS",
+                                           "RHIZOME_EXCLUSIVE",
+                                           "RHIZOME_WATERMARKS",
                                            "RHIZOME_LOG",
                                            "RHIZOME_CACHE_DIR",
                                            "XDG_CACHE_HOME",
@@ -64,6 +66,15 @@ TEST_F(SettingsTest, HaveDefaults) {
   EXPECT_EQ(settings->cache_directory, "/home/somebody/.cache/rhizome");
   EXPECT_EQ(settings->tenant, "");
   EXPECT_EQ(settings->counters_path, "");
+}
+
+TEST_F(SettingsTest, SayHowMemoryAndDiskShareBlocks) {
+  EXPECT_FALSE(read()->exclusive || read()->watermarks);
+  ::setenv("RHIZOME_EXCLUSIVE", "1", 1);
+  ::setenv("RHIZOME_WATERMARKS", "90:70", 1);
+  EXPECT_TRUE(read()->exclusive);
+  EXPECT_EQ(read()->watermarks, (Watermarks{90, 70}));
+  expect_refused("RHIZOME_WATERMARKS", "70:90");
 }
 
 TEST_F(SettingsTest, AreWhatTheVariablesSay) {

@@ -41,6 +41,8 @@ EmbeddedOptions embedded_options(const Settings& settings) {
   options.disk.directory = settings.cache_directory + "/blocks";
   options.disk.bytes = settings.disk_bytes;
   options.disk.write_bytes_per_day = settings.disk_bytes_per_day;
+  options.tiering.is_inclusive = !settings.exclusive;
+  if (settings.watermarks) options.tiering.watermarks = *settings.watermarks;
   return options;
 }
 
