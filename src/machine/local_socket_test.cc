@@ -114,8 +114,8 @@ TEST_F(LocalSockets, DoNotWaitLongerForAPeerThatDoesNotRead) {
     sent = first.send(longest, 0);
   EXPECT_EQ(sent.error().code, Code::kDeadlineExceeded);
   EXPECT_EQ(first.send(longest, monotonic_now_ns() + kMillisecondNs).error().code, Code::kDeadlineExceeded);
-  const Thread reader = start_thread("reader", [&second = second, this] {
-                          while (text_of(second) != "x") {
+  const Thread reader = start_thread("reader", [&reading = second, this] {
+                          while (text_of(reading) != "x") {
                           }
                         }).value();
   EXPECT_TRUE(first.send(bytes_of("x"), patience()));
@@ -176,14 +176,18 @@ TEST_F(LocalSockets, CloseTheDescriptorsOfAMessageTheyDoNotTake) {
 
 TEST_F(LocalSockets, SurviveAProcessWithoutRoomForDescriptors) {
   auto [first, second] = LocalSocket::pair().value();
+  LocalSocket& other = second;
   const std::vector<int> two(2, first.descriptor());
   ASSERT_TRUE(first.send(bytes_of("x"), patience(), two));
+  // The sanitizer looks at the fixture with descriptors of its own, of which there will be none.
+  std::array<std::byte, 16> room{};
+  const uint64_t deadline = patience();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const Descriptor lowest_free(::dup(first.descriptor()));
   const rlimit none = {static_cast<rlim_t>(lowest_free.number()) + 1, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  const auto received = second.receive(room_, patience());
+  const auto received = other.receive(room, deadline);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   ASSERT_FALSE(received.has_value());
   EXPECT_EQ(received.error().code, Code::kInvalidArgument);
