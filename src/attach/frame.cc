@@ -66,11 +66,11 @@ Result<AnyFrame> decode_body(std::span<const std::byte> body) {
 
 using Decoder = Result<AnyFrame> (*)(std::span<const std::byte> body);
 
-template <size_t... Index>
-constexpr std::array<Decoder, sizeof...(Index)> decoders(std::index_sequence<Index...>) {
-  static_assert(((static_cast<size_t>(std::variant_alternative_t<Index, AnyFrame>::kKind) == Index + 1) && ...),
+template <size_t... kIndex>
+constexpr std::array<Decoder, sizeof...(kIndex)> decoders(std::index_sequence<kIndex...>) {
+  static_assert(((static_cast<size_t>(std::variant_alternative_t<kIndex, AnyFrame>::kKind) == kIndex + 1) && ...),
                 "frames stand in the order of their kinds");
-  return {&decode_body<std::variant_alternative_t<Index, AnyFrame>>...};
+  return {&decode_body<std::variant_alternative_t<kIndex, AnyFrame>>...};
 }
 
 constexpr auto kDecoders = decoders(std::make_index_sequence<kFrameKindsCount>());

@@ -38,6 +38,8 @@ class CompoundFields {
   }
 
  private:
+  friend Fields;
+  CompoundFields() = default;
   Fields& self() { return static_cast<Fields&>(*this); }
 };
 

@@ -20,6 +20,11 @@ namespace {
 
 constexpr uint32_t kRunsEnd = 1'000'000;
 
+// A free slot, or one that there is not.
+uint32_t slot_of(LeaseWriter& writer) {
+  return writer.acquire_slot().value_or(kLeaseSlots);
+}
+
 // A node's mapping of a page, and a client's.
 class LeasePages : public testing::Test {
  protected:
@@ -49,8 +54,8 @@ class LeasePages : public testing::Test {
 
 TEST_F(LeasePages, ShowWhatIsPinned) {
   EXPECT_TRUE(slots().empty());
-  const uint32_t first = writer_.acquire_slot().value();
-  const uint32_t second = writer_.acquire_slot().value();
+  const uint32_t first = slot_of(writer_);
+  const uint32_t second = slot_of(writer_);
   EXPECT_NE(first, second);
   EXPECT_TRUE(slots().empty());
   writer_.protect(first, 7);
@@ -61,18 +66,18 @@ TEST_F(LeasePages, ShowWhatIsPinned) {
   EXPECT_EQ(slots(), std::vector<uint32_t>{8});
   writer_.give_back(first);
   EXPECT_TRUE(slots().empty());
-  EXPECT_EQ(writer_.acquire_slot().value(), first);
+  EXPECT_EQ(slot_of(writer_), first);
 }
 
 TEST_F(LeasePages, HaveSlotsForSoManyAndNoMore) {
   for (uint32_t slot = 0; slot < kLeaseSlots; ++slot) {
-    ASSERT_EQ(writer_.acquire_slot().value(), slot);
+    ASSERT_EQ(slot_of(writer_), slot);
     writer_.protect(slot, slot + 1);
   }
   EXPECT_FALSE(writer_.acquire_slot().has_value());
   EXPECT_EQ(slots().size(), kLeaseSlots);
   writer_.give_back(17);
-  EXPECT_EQ(writer_.acquire_slot().value(), 17u);
+  EXPECT_EQ(slot_of(writer_), 17u);
 }
 
 TEST_F(LeasePages, TellOfATouchOnce) {
@@ -135,9 +140,9 @@ TEST_F(LeasePages, OpenOnlyWhatIsOne) {
 TEST_F(LeasePages, AreReadAllAtOnce) {
   const Mapping other = Mapping::shareable(kSharedPageBytes, Mapping::Sharing::kWritable).value();
   const LeaseReader second(other.bytes());
-  writer_.protect(writer_.acquire_slot().value(), 3);
+  writer_.protect(slot_of(writer_), 3);
   LeaseWriter second_writer = LeaseWriter::attach(other.bytes()).value();
-  second_writer.protect(second_writer.acquire_slot().value(), 4);
+  second_writer.protect(slot_of(second_writer), 4);
   std::vector<uint32_t> pinned = {99};
   const std::array<const LeaseReader*, 2> readers = {&reader_, &second};
   collect_pinned_runs(readers, kRunsEnd, pinned);
@@ -151,7 +156,7 @@ TEST_F(LeasePages, AreWrittenByOtherProcesses) {
     if (!memory) return 1;
     auto writer = LeaseWriter::attach(memory->bytes());
     if (!writer) return 2;
-    writer->protect(writer->acquire_slot().value(), 42);
+    writer->protect(slot_of(*writer), 42);
     writer->note_touch(42, 5);
     writer->acknowledge_unmap(6);
     return 0;
@@ -186,7 +191,7 @@ TEST_F(LeasePages, KeepARunFromBeingReusedWhileItIsRead) {
   uint32_t wrong = 0;
   Thread reader = start_thread("reader", [&] {
                     std::minstd_rand random(1);
-                    const uint32_t slot = writer_.acquire_slot().value();
+                    const uint32_t slot = slot_of(writer_);
                     while (!is_over.load(std::memory_order_relaxed)) {
                       fill_store_buffer(cold.bytes(), random);
                       writer_.protect(slot, kRun);
@@ -229,7 +234,7 @@ TEST(LeasePagesDeathTest, AbortOnASlotGivenBackTwice) {
   const Mapping memory = Mapping::anonymous(kSharedPageBytes).value();
   const LeaseReader reader(memory.bytes());
   LeaseWriter writer = LeaseWriter::attach(memory.bytes()).value();
-  const uint32_t slot = writer.acquire_slot().value();
+  const uint32_t slot = slot_of(writer);
   writer.give_back(slot);
   EXPECT_DEATH(writer.give_back(slot), "check failed");
 }

@@ -16,12 +16,18 @@ namespace {
 
 constexpr uint64_t kBytes = 64 << 10;
 
+StagingPiece piece_of(StagingArea& area, uint64_t bytes) {
+  std::optional<StagingPiece> piece = area.take(bytes);
+  EXPECT_TRUE(piece.has_value()) << bytes;
+  return piece ? std::move(*piece) : StagingPiece();
+}
+
 TEST(StagingArea, TakesPiecesAndGivesThemBackInAnyOrder) {
   const Mapping memory = Mapping::anonymous(kBytes).value();
   StagingArea area(memory.bytes());
-  StagingPiece first = area.take(1000).value();
-  StagingPiece second = area.take(64).value();
-  StagingPiece third = area.take(1).value();
+  StagingPiece first = piece_of(area, 1000);
+  StagingPiece second = piece_of(area, 64);
+  StagingPiece third = piece_of(area, 1);
   EXPECT_EQ(first.offset(), 0u);
   EXPECT_EQ(second.offset(), 1024u);
   EXPECT_EQ(third.offset(), 1088u);
@@ -32,12 +38,12 @@ TEST(StagingArea, TakesPiecesAndGivesThemBackInAnyOrder) {
   second.give_back();
   EXPECT_TRUE(second.bytes().empty());
   // It does not fit the gap.
-  EXPECT_EQ(area.take(65)->offset(), 1152u);
-  EXPECT_EQ(area.take(64)->offset(), 1024u);
+  EXPECT_EQ(piece_of(area, 65).offset(), 1152u);
+  EXPECT_EQ(piece_of(area, 64).offset(), 1024u);
   first.give_back();
   third = StagingPiece();
   EXPECT_EQ(area.free_bytes(), kBytes);
-  EXPECT_EQ(area.take(kBytes)->bytes().size(), kBytes);
+  EXPECT_EQ(piece_of(area, kBytes).bytes().size(), kBytes);
 }
 
 TEST(StagingArea, IsBounded) {
@@ -121,7 +127,7 @@ TEST(StagingAreaDeathTest, AbortsWhenAPieceOutlivesIt) {
       {
         StagingPiece piece;
         StagingArea area(memory.bytes());
-        piece = area.take(1).value();
+        piece = piece_of(area, 1);
       },
       "check failed");
   EXPECT_DEATH(StagingArea(memory.bytes().subspan(1)), "check failed");

@@ -15,9 +15,7 @@
 namespace rhizome {
 namespace {
 
-#if !defined(SO_PASSRIGHTS)
-constexpr int SO_PASSRIGHTS = 83;  // <asm-generic/socket.h> since 6.16
-#endif
+constexpr int kPassRights = 83;  // SO_PASSRIGHTS of <asm-generic/socket.h> since 6.16
 
 // Exactly as many descriptors as are taken: of more the kernel says that they did not fit, and closes them.
 constexpr size_t kControlBytes = CMSG_SPACE(kMessageDescriptorsMax * sizeof(int));
@@ -178,7 +176,7 @@ Result<ReceivedMessage> LocalSocket::receive(std::span<std::byte> room, uint64_t
 
 bool LocalSocket::refuse_descriptors() {
   const int off = 0;
-  return ::setsockopt(descriptor_.number(), SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off) == 0;
+  return ::setsockopt(descriptor_.number(), SOL_SOCKET, kPassRights, &off, sizeof off) == 0;
 }
 
 Result<PeerCredentials> LocalSocket::peer_credentials() const {

@@ -13,9 +13,7 @@
 namespace rhizome {
 namespace {
 
-#if !defined(SO_PEERPIDFD)
-constexpr int SO_PEERPIDFD = 77;  // <asm-generic/socket.h> since 6.5
-#endif
+constexpr int kPeerPidfd = 77;  // SO_PEERPIDFD of <asm-generic/socket.h> since 6.5
 
 }  // namespace
 
@@ -28,7 +26,7 @@ Result<ProcessWatch> ProcessWatch::of_process(pid_t pid) {
 Result<ProcessWatch> ProcessWatch::of_peer(const LocalSocket& socket) {
   int number = -1;
   socklen_t bytes = sizeof number;
-  if (::getsockopt(socket.descriptor(), SOL_SOCKET, SO_PEERPIDFD, &number, &bytes) == 0) {
+  if (::getsockopt(socket.descriptor(), SOL_SOCKET, kPeerPidfd, &number, &bytes) == 0) {
     return ProcessWatch(Descriptor(number));
   }
   if (errno == ESRCH || errno == ENODATA) return fail(Code::kNotFound, "the peer has ended");
