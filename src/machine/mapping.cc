@@ -21,9 +21,7 @@ namespace {
 #if !defined(MADV_POPULATE_WRITE)
 constexpr int MADV_POPULATE_WRITE = 23;  // <linux/mman.h> since 5.14
 #endif
-#if !defined(MADV_COLLAPSE)
-constexpr int MADV_COLLAPSE = 25;  // <linux/mman.h> since 6.1
-#endif
+constexpr int kMadviseCollapse = 25;  // MADV_COLLAPSE of <linux/mman.h> since 6.1
 
 int populate_flag(Mapping::Pages pages) {
   return pages == Mapping::Pages::kPrefault ? MAP_POPULATE : 0;
@@ -83,7 +81,7 @@ void collapse(std::span<std::byte> bytes) {
   for (uint64_t offset = 0; offset + kUnit <= bytes.size(); offset += kUnit) {
     if (!populate(bytes.subspan(offset, 1))) return;
   }
-  static_cast<void>(::madvise(bytes.data(), bytes.size() / kUnit * kUnit, MADV_COLLAPSE));
+  static_cast<void>(::madvise(bytes.data(), bytes.size() / kUnit * kUnit, kMadviseCollapse));
 }
 
 // A copy in a forked child would be a writer, or a reader, that nobody counts.
