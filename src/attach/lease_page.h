@@ -95,6 +95,12 @@ class LeaseWriter {
     page_->slots[slot].store(0, std::memory_order_release);  // pairs with collect_slots()
   }
 
+  // The word itself, for who pins and fences by his own rules (index/index_reader.h).
+  std::atomic<uint32_t>& word(uint32_t slot) {
+    RHIZOME_DCHECK(slot < kLeaseSlots);
+    return page_->slots[slot];
+  }
+
   void note_touch(uint32_t run, uint32_t tick) {
     std::atomic<uint64_t>& entry = page_->touches[lease_touch_entry(run)];
     const uint64_t touch = run | uint64_t{tick} << 32;

@@ -143,6 +143,12 @@ Store::Shared Store::shared() const {
   return {index_memory_, *directory_, *slab_};
 }
 
+Result<uint64_t> Store::slot_bytes(Root root) const {
+  const Opened* const keyspace = opened(root);
+  if (keyspace == nullptr) return fail(Code::kNotFound, "the keyspace is not open");
+  return keyspace->form.slot_bytes;
+}
+
 BlockKey Store::root_key_of(Root root) const {
   const Opened* keyspace = opened(root);
   RHIZOME_CHECK(keyspace != nullptr);

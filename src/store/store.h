@@ -102,6 +102,8 @@ class Store {
 
   // The key before position 0.
   BlockKey root_key_of(Root root) const;
+  // Of a block, identity included. kNotFound: a root that was not opened.
+  Result<uint64_t> slot_bytes(Root root) const;
 
   // Places for the blocks of `tokens` (whole blocks, from position 0) from `first_block` on, less those
   // stored already; none when all are. Evicts to make room in memory; when all of it is pinned and there is a tier,

@@ -33,6 +33,8 @@ class StoredPrefix {
   Reason reason() const { return reason_; }
   // Blocks that had to be loaded from a tier so far.
   uint32_t loaded_blocks() const { return loaded_; }
+  // When read() gives up what promote() has begun to load, on the store's clock; 0: nothing was begun.
+  uint64_t load_deadline_ns() const { return load_deadline_ns_; }
   void release();
 
  private:
