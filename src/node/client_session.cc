@@ -1,0 +1,202 @@
+#include "node/client_session.h"
+
+#include <utility>
+#include <variant>
+
+#include "attach/shared_page.h"
+#include "codec/geometry_record.h"
+#include "machine/clock.h"
+#include "slab/block_copy.h"
+
+namespace rhizome {
+namespace {
+
+// A prompt may be so long: four million tokens in blocks of sixteen are far more than any engine takes.
+constexpr uint32_t kTokensMax = 1 << 22;
+
+}  // namespace
+
+ClientSession::ClientSession(NodeDomain& domain, LocalSocket socket, ProcessWatch watch, uint64_t number)
+    : domain_(domain), socket_(std::move(socket)), watch_(std::move(watch)), number_(number), room_(kMessageBytesMax) {}
+
+ClientSession::~ClientSession() {
+  if (lease_.empty()) return;
+  // A client that lives on must not believe what it reads from now on.
+  notice_.front().revoke();
+  domain_.readers.remove(lease_.front());
+}
+
+Status ClientSession::serve_one() {
+  Result<ReceivedMessage> message = socket_.receive(room_, 0);
+  if (!message) return message.error().code == Code::kDeadlineExceeded ? Status() : fail(message.error());
+  if (message->has_ended) return fail(Code::kUnavailable, "the client has gone");
+  const std::span<const std::byte> bytes(room_.data(), message->bytes);
+  const Result<FrameHead> head = decode_frame_head(bytes);
+  if (!head) return fail(head.error());
+  const FrameDescriptors wanted = frame_descriptors(head->kind);
+  const size_t descriptors = message->descriptors.size();
+  if (frame_sender(head->kind) == FrameSender::kNode || descriptors < wanted.least || descriptors > wanted.most) {
+    return fail(Code::kInvalidArgument, "not a message that a client sends");
+  }
+  const Result<AnyFrame> frame = decode_frame(bytes);
+  if (!frame) return fail(frame.error());
+  if (std::holds_alternative<GoodbyeFrame>(*frame)) return fail(Code::kCancelled, "goodbye");
+  if (is_welcomed_ == std::holds_alternative<HelloFrame>(*frame)) {
+    return fail(Code::kFailedPrecondition, "hello is the first message, and comes once");
+  }
+  const Result<Answer> answered = answer(*frame, std::move(message->descriptors));
+  if (answered) return send(answered->frame, head->request, answered->descriptors);
+  const Status sent = send(error_frame(answered.error()), head->request, {});
+  // Without a welcome there is nothing to go on with.
+  return is_welcomed_ ? sent : fail(answered.error());
+}
+
+Status ClientSession::send(const AnyFrame& frame, uint64_t request, std::span<const int> descriptors) {
+  const Result<std::vector<std::byte>> message = encode_frame(frame, request);
+  if (!message) return fail(message.error());
+  // Who asks and does not read the answers is not waited for.
+  return socket_.send(*message, 0, descriptors);
+}
+
+Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::vector<Descriptor> descriptors) {
+  if (const auto* const hello = std::get_if<HelloFrame>(&frame)) return on(*hello, std::move(descriptors));
+  if (const auto* const open = std::get_if<OpenFrame>(&frame)) return on(*open);
+  if (const auto* const root = std::get_if<AskRootFrame>(&frame)) return on(*root);
+  if (const auto* const chunk = std::get_if<AskChunkFrame>(&frame)) return on(*chunk);
+  if (const auto* const directory = std::get_if<AskDirectoryFrame>(&frame)) return on(*directory);
+  if (const auto* const commit = std::get_if<CommitFrame>(&frame)) return on(*commit);
+  if (const auto* const load = std::get_if<LoadFrame>(&frame)) return on(*load);
+  if (const auto* const clear = std::get_if<ClearFrame>(&frame)) return on(*clear);
+  return fail(Code::kUnimplemented, "this node does not know that request");
+}
+
+Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::vector<Descriptor> descriptors) {
+  const uint32_t block_tokens = domain_.store.block_tokens();
+  if (hello.protocol_version != kProtocolVersion) return fail(Code::kFailedPrecondition, "another protocol version");
+  if (hello.block_tokens != 0 && hello.block_tokens != block_tokens) {
+    return fail(Code::kFailedPrecondition, "this node's blocks have another number of tokens");
+  }
+  if (hello.tenant != domain_.tenant) return fail(Code::kPermissionDenied, "this node is another tenant's");
+  if (descriptors.empty() != (hello.staging_bytes == 0)) {
+    return fail(Code::kInvalidArgument, "staging memory without its size, or the other way round");
+  }
+  if (hello.staging_bytes > domain_.staging_bytes_max) {
+    return fail(Code::kInvalidArgument, "more staging memory than this node maps");
+  }
+  if (!descriptors.empty()) {
+    Result<Mapping> staging =
+        Mapping::attach_shared(descriptors.front(), hello.staging_bytes, Mapping::Access::kReadWritable);
+    if (!staging) return fail(staging.error());
+    staging_memory_ = std::move(*staging);
+    staging_ = StagingView(staging_memory_.bytes());
+  }
+  Result<Mapping> lease = Mapping::shareable(kSharedPageBytes, Mapping::Sharing::kWritable);
+  if (!lease) return fail(lease.error());
+  Result<Mapping> notice = Mapping::shareable(kSharedPageBytes);
+  if (!notice) return fail(notice.error());
+  lease_memory_ = std::move(*lease);
+  notice_memory_ = std::move(*notice);
+  lease_.emplace_back(lease_memory_.bytes());
+  notice_.emplace_back(notice_memory_.bytes(), domain_.incarnation);
+  domain_.readers.add(lease_.front());
+  is_welcomed_ = true;
+  return Answer{WelcomeFrame{.block_tokens = block_tokens,
+                             .incarnation = domain_.incarnation,
+                             .session = number_,
+                             .budget_bytes = domain_.budget_bytes},
+                {lease_memory_.descriptor(), notice_memory_.descriptor()}};
+}
+
+Result<ClientSession::Answer> ClientSession::opened(Root root) {
+  const Result<uint64_t> slot_bytes = domain_.store.slot_bytes(root);
+  if (!slot_bytes) return fail(slot_bytes.error());
+  const SharedRoot shared = domain_.store.shared_root(root);
+  return Answer{OpenedFrame{.keyspace = {root.value, root.generation},
+                            .root_run = shared.run,
+                            .root_version = shared.ver,
+                            .slot_bytes = *slot_bytes}};
+}
+
+Result<ClientSession::Answer> ClientSession::on(const OpenFrame& open) {
+  const Result<Keyspace> keyspace = Keyspace::decode(open.keyspace);
+  if (!keyspace) return fail(keyspace.error());
+  const Result<BlockGeometry> geometry = decode_geometry(open.geometry);
+  if (!geometry) return fail(geometry.error());
+  const Result<Root> root = domain_.store.open(*keyspace, *geometry);
+  if (!root) return fail(root.error());
+  return opened(*root);
+}
+
+Result<ClientSession::Answer> ClientSession::on(const AskRootFrame& ask) {
+  return opened({ask.keyspace.number, ask.keyspace.generation});
+}
+
+Result<ClientSession::Answer> ClientSession::on(const AskChunkFrame& ask) {
+  const Result<ChunkLayout> layout = domain_.store.shared().slab.chunk_layout(ask.number);
+  if (!layout) return fail(layout.error());
+  return Answer{ChunkFrame{.number = ask.number, .bytes = layout->bytes}, {layout->descriptor}};
+}
+
+// Number 0 is the index, those behind it are the segments of the directory.
+Result<ClientSession::Answer> ClientSession::on(const AskDirectoryFrame& ask) {
+  const Store::Shared shared = domain_.store.shared();
+  if (ask.number == 0) {
+    return Answer{DirectoryFrame{.number = 0, .bytes = shared.index.bytes().size()}, {shared.index.descriptor()}};
+  }
+  const Result<int> descriptor = shared.directory.descriptor(ask.number - 1);
+  if (!descriptor) return fail(descriptor.error());
+  return Answer{DirectoryFrame{.number = ask.number,
+                               .bytes = BlockDirectory::kSegmentBytes,
+                               .entries_count = BlockDirectory::kEntriesOfASegment},
+                {*descriptor}};
+}
+
+Result<std::vector<Token>> ClientSession::copy_tokens(const StagedTokens& staged) const {
+  if (staged.count > kTokensMax) return fail(Code::kInvalidArgument, "more tokens than a prompt may have");
+  const auto bytes = staging_.view_parts(staged.offset, staged.count, sizeof(Token));
+  if (!bytes) return fail(bytes.error());
+  if (staged.offset % sizeof(Token) != 0) return fail(Code::kInvalidArgument, "tokens that are not aligned");
+  const auto* const first = reinterpret_cast<const Token*>(bytes->data());
+  return std::vector<Token>(first, first + staged.count);
+}
+
+Result<ClientSession::Answer> ClientSession::on(const CommitFrame& commit) {
+  const Root root{commit.keyspace.number, commit.keyspace.generation};
+  const Result<uint64_t> slot_bytes = domain_.store.slot_bytes(root);
+  if (!slot_bytes) return fail(slot_bytes.error());
+  const uint64_t payload_bytes = *slot_bytes - identity_bytes(domain_.store.block_tokens());
+  const Result<std::vector<Token>> tokens = copy_tokens(commit.tokens);
+  if (!tokens) return fail(tokens.error());
+  if (tokens->size() != (uint64_t{commit.first_block} + commit.blocks_count) * domain_.store.block_tokens()) {
+    return fail(Code::kInvalidArgument, "tokens and blocks do not fit together");
+  }
+  const auto payloads = staging_.view_parts(commit.payloads_offset, commit.blocks_count, payload_bytes);
+  if (!payloads) return fail(payloads.error());
+  Result<BlockDraft> draft = domain_.store.reserve(root, *tokens, commit.first_block);
+  if (!draft) return fail(draft.error());
+  CommittedFrame committed{.stored_before_count = draft->first_block() - commit.first_block};
+  // What is checksummed and found by others is the copy.
+  for (size_t i = 0; i < draft->blocks_count(); ++i) {
+    const uint64_t at = (draft->first_block() - commit.first_block + i) * payload_bytes;
+    copy_block_bytes(draft->payload(i), payloads->subspan(at, payload_bytes));
+  }
+  committed.visible_count = static_cast<uint32_t>(domain_.store.commit(std::move(*draft)));
+  return Answer{committed};
+}
+
+Result<ClientSession::Answer> ClientSession::on(const LoadFrame& load) {
+  const Result<std::vector<Token>> tokens = copy_tokens(load.blocks.tokens);
+  if (!tokens) return fail(tokens.error());
+  StoredPrefix prefix;
+  domain_.store.lookup({load.blocks.keyspace.number, load.blocks.keyspace.generation}, *tokens, prefix);
+  const uint32_t end = domain_.store.promote(prefix, *tokens, load.blocks.first, load.blocks.end);
+  // What has begun goes on without the prefix; the client's slot keeps what has landed.
+  return Answer{LoadingFrame{.end = end, .deadline_ns = prefix.load_deadline_ns()}};
+}
+
+Result<ClientSession::Answer> ClientSession::on(const ClearFrame& clear) {
+  if (clear.keyspace.number != 0) return fail(Code::kUnimplemented, "only all can be cleared");
+  return Answer{ClearedFrame{.blocks_count = domain_.store.clear()}};
+}
+
+}  // namespace rhizome

@@ -1,0 +1,86 @@
+// What a node keeps of one client: its socket, its lease and notice pages, its staging memory, and the answers to its
+// frames.
+//
+// States: new (before hello) -> welcomed -> over. A session that is over is dropped by the node.
+//
+// Thread-safety: belongs to the node's thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "attach/frame.h"
+#include "attach/lease_page.h"
+#include "attach/notice_page.h"
+#include "attach/staging.h"
+#include "contract/result.h"
+#include "machine/local_socket.h"
+#include "machine/mapping.h"
+#include "machine/process_watch.h"
+#include "node/node_readers.h"
+#include "store/store.h"
+
+namespace rhizome {
+
+// What all sessions of a node have in common.
+struct NodeDomain {
+  Store& store;
+  NodeReaders& readers;
+  uint64_t incarnation = 0;
+  uint64_t budget_bytes = 0;
+  uint64_t staging_bytes_max = 0;
+  std::string tenant;
+};
+
+class ClientSession {
+ public:
+  ClientSession(NodeDomain& domain, LocalSocket socket, ProcessWatch watch, uint64_t number);
+  ~ClientSession();
+  ClientSession(const ClientSession&) = delete;
+  ClientSession& operator=(const ClientSession&) = delete;
+
+  int socket_descriptor() const { return socket_.descriptor(); }
+  int watch_descriptor() const { return watch_.descriptor(); }
+
+  // Answers one message, if there is one. An error: the session is over, and why.
+  Status serve_one();
+
+ private:
+  // A reply, and what goes with it.
+  struct Answer {
+    AnyFrame frame;
+    std::vector<int> descriptors = {};
+  };
+
+  Result<Answer> answer(const AnyFrame& frame, std::vector<Descriptor> descriptors);
+  Result<Answer> on(const HelloFrame& hello, std::vector<Descriptor> descriptors);
+  Result<Answer> on(const OpenFrame& open);
+  Result<Answer> on(const AskRootFrame& ask);
+  Result<Answer> on(const AskChunkFrame& ask);
+  Result<Answer> on(const AskDirectoryFrame& ask);
+  Result<Answer> on(const CommitFrame& commit);
+  Result<Answer> on(const LoadFrame& load);
+  Result<Answer> on(const ClearFrame& clear);
+  Status send(const AnyFrame& frame, uint64_t request, std::span<const int> descriptors);
+  Result<Answer> opened(Root root);
+  // The client may write into staging memory at any time, so what is believed is a copy.
+  Result<std::vector<Token>> copy_tokens(const StagedTokens& staged) const;
+
+  NodeDomain& domain_;
+  LocalSocket socket_;
+  const ProcessWatch watch_;
+  const uint64_t number_;
+  bool is_welcomed_ = false;
+  Mapping lease_memory_;
+  Mapping notice_memory_;
+  Mapping staging_memory_;
+  std::vector<LeaseReader> lease_;    // one, once welcomed
+  std::vector<NoticeWriter> notice_;  // the same
+  StagingView staging_;
+  std::vector<std::byte> room_;  // for a message
+};
+
+}  // namespace rhizome

@@ -1,0 +1,54 @@
+// A node: who owns the memory that the processes of a machine share. Clients (client/client.h) come on its socket, are
+// let in if they belong to the same user and tenant, and get the index, the directory and the chunks of its store to
+// map read-only (docs/host.md). They look up and read by themselves; what they write into their staging memory, the
+// node copies, checksums and commits.
+//
+// Nothing that a client does can change a committed block or stop the others: its requests are answered one at a time
+// and in turn, without waiting for anything, and what makes no sense ends its session.
+//
+// Thread-safety: everything here may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "contract/result.h"
+#include "store/store.h"
+#include "store/tiering_options.h"
+#include "telemetry/counters.h"
+#include "tier/tier.h"
+
+namespace rhizome {
+
+struct NodeOptions {
+  std::string socket_path;
+  uint64_t memory_bytes = 0;  // hard budget of the store
+  uint32_t block_tokens = 16;
+  std::unique_ptr<Tier> tier = nullptr;  // below memory; null: there is none
+  TieringOptions tiering = {};
+  std::string tenant = {};
+  uint32_t clients_max = 256;
+  uint64_t staging_bytes_max = 1ull << 30;  // of one client
+};
+
+class Node {
+ public:
+  // Errors of the store and of LocalListener::listen(). `counters` must outlive the node.
+  static Result<std::unique_ptr<Node>> start(NodeOptions options, Counters& counters);
+  // Ends all sessions; the clients go on reading what they have mapped, and compute the rest.
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  Store& store();
+  uint32_t clients_count() const;
+
+ private:
+  class Loop;
+  explicit Node(std::unique_ptr<Loop> loop);
+
+  const std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace rhizome
