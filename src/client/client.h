@@ -58,6 +58,7 @@ class Hit {
   }
 
  private:
+  friend class AttachedClient;
   friend class EmbeddedClient;
 
   std::unique_ptr<HitState> state_;  // kept when the Hit is used again
@@ -85,6 +86,7 @@ class Draft {
   void abort();
 
  private:
+  friend class AttachedClient;
   friend class Client;
   friend class EmbeddedClient;
 
@@ -176,5 +178,19 @@ class Counters;
 // kInvalidArgument: a block size that is not offered. A disk that cannot be used (another process has the directory, no
 // room) is said in the log, and the client goes on without. `counters` must outlive the client.
 Result<std::unique_ptr<Client>> make_embedded_client(EmbeddedOptions options, Counters& counters);
+
+// The memory of a node (node/node.h), which other processes share.
+struct AttachedOptions {
+  std::string socket_path;
+  std::string tenant = {};
+  uint64_t staging_bytes = 64 << 20;  // for what is being written: never more at a time
+  uint64_t reply_wait_ns = 5'000'000'000;
+};
+
+// A hit reads in place what the node and other processes have computed, without a call or a copy. When the node is gone
+// what was mapped is read as before; nothing can be stored, and each call that needs the node tries at most once a
+// second whether there is one again. kNotFound, kUnavailable: there is no node. kPermissionDenied, kFailedPrecondition:
+// it is another user's or tenant's, or of another version.
+Result<std::unique_ptr<Client>> make_attached_client(AttachedOptions options, Counters& counters);
 
 }  // namespace rhizome

@@ -1,0 +1,522 @@
+// A client of a node in another process: looks up and reads by itself in what it has mapped, and asks for the rest.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <deque>
+#include <list>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "block/checksum.h"
+#include "block/identity.h"
+#include "client/attached_session.h"
+#include "client/client.h"
+#include "codec/geometry_record.h"
+#include "contract/check.h"
+#include "machine/clock.h"
+#include "machine/thread.h"
+#include "slab/block_copy.h"
+#include "telemetry/counters.h"
+#include "telemetry/log.h"
+
+namespace rhizome {
+namespace {
+
+constexpr uint32_t kKeyspacesMax = 4096;
+constexpr uint64_t kReattachAfterNs = 1'000'000'000;
+// How often a block that is being loaded is looked for: at first, and at most.
+constexpr uint64_t kLookAgainNs = 50'000;
+constexpr uint64_t kLookAgainMostNs = 2'000'000;
+
+uint64_t pack(SharedRoot root) {
+  return uint64_t{root.ver} << 32 | root.run;
+}
+SharedRoot unpack(uint64_t packed) {
+  return {static_cast<uint32_t>(packed), static_cast<uint32_t>(packed >> 32)};
+}
+
+// A session and the hits that still read from it. It ends with the last of them once another one has begun.
+struct Attachment {
+  Attachment(std::unique_ptr<AttachedSession> begun, uint64_t number) : session(std::move(begun)), serial(number) {}
+
+  const std::unique_ptr<AttachedSession> session;
+  const uint64_t serial;  // of this client's sessions, from 1
+  std::atomic<uint32_t> hits{0};
+};
+
+// A keyspace as this process knows it. It keeps its place when the session changes.
+struct KnownKeyspace {
+  KnownKeyspace(const Keyspace& opened, const BlockGeometry& shape)
+      : keyspace(opened),
+        geometry(shape),
+        root_key(rhizome::root_key(opened.digest())),
+        identity_bytes(rhizome::identity_bytes(shape.tokens_count)),
+        slot_bytes(identity_bytes + shape.raw_bytes()) {}
+
+  const Keyspace keyspace;
+  const BlockGeometry geometry;
+  const BlockKey root_key;
+  const uint64_t identity_bytes;
+  const uint64_t slot_bytes;
+  std::atomic<uint64_t> root{0};       // packed; of the current session
+  std::atomic<uint64_t> at_node{0};    // number | generation << 32
+  std::atomic<uint64_t> opened_in{0};  // serial of the session that these two are of
+};
+
+}  // namespace
+
+class AttachedClient final : public Client {
+ public:
+  AttachedClient(AttachedOptions options, std::unique_ptr<AttachedSession> session, Counters& counters)
+      : options_(std::move(options)), counters_(counters), block_tokens_(session->block_tokens()) {
+    current_.store(&attachments_.emplace_back(std::move(session), 1), std::memory_order_release);
+  }
+  ~AttachedClient() override {
+    const MutexLock lock(mutex_);
+    RHIZOME_CHECK(drafts_.empty());
+  }
+
+  uint32_t block_tokens() const override { return block_tokens_; }
+  Result<KeyspaceId> open(const Keyspace& keyspace, const BlockGeometry& geometry) override;
+  void lookup(KeyspaceId keyspace, std::span<const Token> prompt, Hit& hit) override;
+  size_t peek(KeyspaceId keyspace, std::span<const Token> prompt) override;
+  size_t promote(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) override;
+  LoadSplit plan(const Hit& hit, std::span<const Token> prompt, size_t first, size_t end) override;
+  size_t load(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) override {
+    return promote(hit, prompt, first, end);
+  }
+  Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) override;
+  Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) override;
+  size_t commit(Draft draft) override;
+  // The node sees how long its loads take; what computing costs it is not told yet.
+  void observe_compute(uint64_t, uint64_t, double) override {}
+  // The node writes what is worth it, and lives on.
+  void flush(uint64_t) override {}
+
+ protected:
+  void abort_draft(uint64_t id) override {
+    const MutexLock lock(mutex_);
+    const auto found = drafts_.find(id);
+    RHIZOME_CHECK(found != drafts_.end());
+    Attachment& at = *found->second.attachment;
+    drafts_.erase(found);  // its staging memory first, then the session may go
+    let_go(at);
+  }
+
+ private:
+  class AttachedHit;
+  struct Written {
+    StagingPiece piece;
+    KnownKeyspace* keyspace = nullptr;
+    Attachment* attachment = nullptr;
+    uint32_t first_block = 0;
+    uint32_t blocks_count = 0;
+    uint64_t payloads_offset = 0;
+    uint32_t tokens_count = 0;
+  };
+
+  KnownKeyspace* known(KeyspaceId keyspace) const {
+    return keyspace.value == 0 || keyspace.value > kKeyspacesMax
+               ? nullptr
+               : keyspaces_[keyspace.value].load(std::memory_order_acquire);  // pairs with open()
+  }
+  static AttachedHit* state_of(const Hit& hit);
+  // The session, a new one when the old is broken and it is time to try.
+  Attachment& attachment() EXCLUDES(mutex_);
+  void let_go(Attachment& attachment);
+  // Makes the keyspace known to that session.
+  Result<KeyspaceNumber> open_at(Attachment& attachment, KnownKeyspace& keyspace);
+  Status refresh_root(Attachment& attachment, KnownKeyspace& keyspace);
+  Identity identity_of(const KnownKeyspace& keyspace, std::span<const Token> prompt, size_t block,
+                       const BlockKey& parent) const;
+  void end_before(Hit& hit, AttachedHit& state, size_t block, Reason reason);
+  std::optional<Written> take_room(Attachment& attachment, KnownKeyspace& keyspace, std::span<const Token> tokens,
+                                   uint32_t first_block);
+
+  const AttachedOptions options_;
+  Counters& counters_;
+  const uint32_t block_tokens_;
+  std::array<std::atomic<KnownKeyspace*>, kKeyspacesMax + 1> keyspaces_{};
+  std::atomic<Attachment*> current_{nullptr};
+
+  Mutex mutex_;
+  std::deque<KnownKeyspace> owned_ GUARDED_BY(mutex_);
+  std::list<Attachment> attachments_ GUARDED_BY(mutex_);  // the last one is current
+  uint64_t attached_ns_ GUARDED_BY(mutex_) = 0;
+  std::unordered_map<uint64_t, Written> drafts_ GUARDED_BY(mutex_);
+  uint64_t last_draft_ GUARDED_BY(mutex_) = 0;
+};
+
+// A hit's hazard slot and what was found with it.
+class AttachedClient::AttachedHit final : public HitState {
+ public:
+  explicit AttachedHit(AttachedClient& client) : client_(client) {}
+  ~AttachedHit() override { detach(); }
+
+  void release() override {
+    if (run != 0) attachment->session->lease().clear(*slot);
+    run = 0;
+    locations.clear();
+    deadline_ns = 0;
+    key_block = 0;
+  }
+  // False: all slots of the session are taken.
+  bool attach_to(Attachment& to) {
+    if (attachment == &to) return slot.has_value();
+    detach();
+    attachment = &to;
+    to.hits.fetch_add(1, std::memory_order_acq_rel);
+    slot = to.session->lease().acquire_slot();
+    return slot.has_value();
+  }
+  void detach() {
+    if (attachment == nullptr) return;
+    release();
+    if (slot) attachment->session->lease().give_back(*slot);
+    slot.reset();
+    client_.let_go(*std::exchange(attachment, nullptr));
+  }
+
+  Attachment* attachment = nullptr;
+  std::optional<uint32_t> slot;
+  KnownKeyspace* keyspace = nullptr;
+  uint32_t run = 0;
+  uint32_t revocations = 0;  // when the slot was set
+  std::vector<Location> locations;
+  uint64_t deadline_ns = 0;  // of loads that were asked for
+  // The key of the block before `key_block`: reading in order, each is one step from the last.
+  BlockKey key;
+  size_t key_block = 0;
+
+ private:
+  AttachedClient& client_;
+};
+
+AttachedClient::AttachedHit* AttachedClient::state_of(const Hit& hit) {
+  return static_cast<AttachedHit*>(hit.state_.get());
+}
+
+// --- sessions
+
+Attachment& AttachedClient::attachment() {
+  Attachment* const now = current_.load(std::memory_order_acquire);
+  if (now->session->is_alive()) return *now;
+  const MutexLock lock(mutex_);
+  Attachment& last = attachments_.back();
+  const uint64_t now_ns = monotonic_now_ns();
+  if (last.session->is_alive() || now_ns < attached_ns_ + kReattachAfterNs) return last;
+  if (attached_ns_ == 0) log_warning("the node is gone: what it has cached is computed again until it is back");
+  attached_ns_ = now_ns;
+  Result<std::unique_ptr<AttachedSession>> session = AttachedSession::attach(options_);
+  if (!session || (*session)->block_tokens() != block_tokens_) return last;
+  log_info("attached to the node again");
+  attached_ns_ = 0;
+  Attachment& begun = attachments_.emplace_back(std::move(*session), last.serial + 1);
+  current_.store(&begun, std::memory_order_release);
+  attachments_.remove_if([&](const Attachment& old) { return &old != &begun && old.hits.load() == 0; });
+  return begun;
+}
+
+void AttachedClient::let_go(Attachment& attachment) {
+  attachment.hits.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+Result<KeyspaceNumber> AttachedClient::open_at(Attachment& attachment, KnownKeyspace& keyspace) {
+  if (keyspace.opened_in.load(std::memory_order_acquire) == attachment.serial) {
+    const uint64_t packed = keyspace.at_node.load(std::memory_order_relaxed);
+    return KeyspaceNumber{static_cast<uint32_t>(packed), static_cast<uint32_t>(packed >> 32)};
+  }
+  const auto geometry = encode_geometry(keyspace.geometry);
+  const auto encoding = keyspace.keyspace.encoding();
+  const OpenFrame question{.keyspace = {encoding.begin(), encoding.end()},
+                           .geometry = {geometry.begin(), geometry.end()}};
+  const Result<OpenedFrame> opened = attachment.session->ask<OpenedFrame>(question);
+  if (!opened) return fail(opened.error());
+  if (opened->slot_bytes != keyspace.slot_bytes) return fail(Code::kInvalidArgument, "slots of another size");
+  keyspace.root.store(pack({opened->root_run, opened->root_version}), std::memory_order_relaxed);
+  keyspace.at_node.store(opened->keyspace.number | uint64_t{opened->keyspace.generation} << 32,
+                         std::memory_order_relaxed);
+  keyspace.opened_in.store(attachment.serial, std::memory_order_release);
+  return opened->keyspace;
+}
+
+Status AttachedClient::refresh_root(Attachment& attachment, KnownKeyspace& keyspace) {
+  const Result<KeyspaceNumber> number = open_at(attachment, keyspace);
+  if (!number) return fail(number.error());
+  const Result<OpenedFrame> opened = attachment.session->ask<OpenedFrame>(AskRootFrame{*number});
+  if (!opened) return fail(opened.error());
+  keyspace.root.store(pack({opened->root_run, opened->root_version}), std::memory_order_relaxed);
+  return {};
+}
+
+Result<KeyspaceId> AttachedClient::open(const Keyspace& keyspace, const BlockGeometry& geometry) {
+  if (!geometry.is_valid()) return fail(Code::kInvalidArgument, "a block without payload, or of no shape");
+  if (geometry.tokens_count != block_tokens_) {
+    return fail(Code::kInvalidArgument, "blocks of another number of tokens");
+  }
+  Attachment& now = attachment();
+  const MutexLock lock(mutex_);
+  uint32_t number = 1;
+  for (KnownKeyspace& known_one : owned_) {
+    if (known_one.keyspace == keyspace) {
+      if (known_one.geometry != geometry) {
+        return fail(Code::kInvalidArgument, "the keyspace has another block shape");
+      }
+      return KeyspaceId{number, 1};
+    }
+    ++number;
+  }
+  if (number > kKeyspacesMax) return fail(Code::kResourceExhausted, "too many keyspaces");
+  KnownKeyspace& made = owned_.emplace_back(keyspace, geometry);
+  const Result<KeyspaceNumber> opened = open_at(now, made);
+  if (!opened) {
+    owned_.pop_back();
+    return fail(opened.error());
+  }
+  keyspaces_[number].store(&made, std::memory_order_release);  // pairs with known()
+  return KeyspaceId{number, 1};
+}
+
+// --- look-ups
+
+void AttachedClient::lookup(KeyspaceId id, std::span<const Token> prompt, Hit& hit) {
+  hit.release();
+  if (hit.client_ != this) {
+    hit.state_ = std::make_unique<AttachedHit>(*this);
+    hit.client_ = this;
+  }
+  KnownKeyspace* const keyspace = known(id);
+  hit.reason_ = Reason::kNotCacheable;
+  if (keyspace == nullptr) return;
+  AttachedHit& state = *state_of(hit);
+  Attachment& now = attachment();
+  AttachedSession& session = *now.session;
+  hit.reason_ = Reason::kQuota;
+  if (!state.attach_to(now)) return;
+  hit.reason_ = Reason::kNeverStored;
+  if (!open_at(now, *keyspace)) return;
+  state.keyspace = keyspace;
+  state.locations.resize(prompt.size() / block_tokens_);
+  state.revocations = session.notice().revocations();
+  HazardSlot& slot = session.lease().word(*state.slot);
+  const auto look = [&] {
+    return session.cache().index().lookup(unpack(keyspace->root.load(std::memory_order_relaxed)), prompt,
+                                          state.locations, slot);
+  };
+  RemoteMatch match = look();
+  if (match.root_is_stale && session.is_alive() && refresh_root(now, *keyspace)) match = look();
+  state.locations.resize(match.blocks);
+  state.run = match.run;
+  hit.blocks_ = match.blocks;
+  if (match.run != 0) session.lease().note_touch(match.run, static_cast<uint32_t>(coarse_now_ticks()));
+  if (match.blocks == prompt.size() / block_tokens_) {
+    hit.reason_ = prompt.size() % block_tokens_ == 0 ? Reason::kFull : Reason::kPartialBlock;
+  }
+}
+
+size_t AttachedClient::peek(KeyspaceId id, std::span<const Token> prompt) {
+  KnownKeyspace* const keyspace = known(id);
+  if (keyspace == nullptr) return 0;
+  Attachment& now = attachment();
+  if (!open_at(now, *keyspace)) return 0;
+  const IndexReader& index = now.session->cache().index();
+  const auto blocks = [&] { return index.peek(unpack(keyspace->root.load(std::memory_order_relaxed)), prompt); };
+  const uint32_t found = blocks();
+  // Nothing may also mean that the keyspace was cleared, and has another root since.
+  if (found > 0 || prompt.size() < block_tokens_ || !refresh_root(now, *keyspace)) return size_t{found} * block_tokens_;
+  return size_t{blocks()} * block_tokens_;
+}
+
+size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) {
+  AttachedHit* const state = state_of(hit);
+  end = std::min({end, hit.blocks_, prompt.size() / block_tokens_});
+  if (state == nullptr || first >= end) return end;
+  AttachedSession& session = *state->attachment->session;
+  const auto is_here = [&](size_t block) {
+    const auto found = session.cache().find(state->locations[block], state->keyspace->slot_bytes);
+    return found && found->has_value();
+  };
+  size_t missing = first;
+  while (missing < end && is_here(missing))
+    ++missing;
+  if (missing == end) return end;
+  const std::span<const Token> tokens = prompt.first(end * block_tokens_);
+  std::optional<StagingPiece> piece = session.staging().take(tokens.size_bytes());
+  if (!piece) return missing;
+  copy_block_bytes(piece->bytes(), std::as_bytes(tokens));
+  const Result<KeyspaceNumber> number = open_at(*state->attachment, *state->keyspace);
+  if (!number) return missing;
+  const LoadFrame question{{.keyspace = *number,
+                            .tokens = {piece->offset(), static_cast<uint32_t>(tokens.size())},
+                            .first = static_cast<uint32_t>(missing),
+                            .end = static_cast<uint32_t>(end)}};
+  const Result<LoadingFrame> loading = session.ask<LoadingFrame>(question);
+  if (!loading) return missing;
+  state->deadline_ns = std::max(state->deadline_ns, loading->deadline_ns);
+  return std::clamp<size_t>(loading->end, missing, end);
+}
+
+// The node weighs loads against computing; who attaches loads all that promote() says.
+LoadSplit AttachedClient::plan(const Hit& hit, std::span<const Token> prompt, size_t first, size_t end) {
+  end = std::min({end, hit.blocks_count(), prompt.size() / block_tokens_});
+  LoadSplit split{.compute_from = end, .load_from = end, .end = end};
+  const AttachedHit* const state = state_of(hit);
+  if (state == nullptr) return split;
+  for (size_t block = first; block < end; ++block) {
+    const auto found = state->attachment->session->cache().find(state->locations[block], state->keyspace->slot_bytes);
+    if (found && found->has_value()) continue;
+    if (split.load_tokens == 0) split.compute_from = split.load_from = block;
+    split.load_tokens += block_tokens_;
+  }
+  return split;
+}
+
+Identity AttachedClient::identity_of(const KnownKeyspace& keyspace, std::span<const Token> prompt, size_t block,
+                                     const BlockKey& parent) const {
+  return {.keyspace = keyspace.keyspace.digest(),
+          .parent = parent,
+          .position = static_cast<uint32_t>(block * block_tokens_),
+          .tokens = prompt.subspan(block * block_tokens_, block_tokens_)};
+}
+
+void AttachedClient::end_before(Hit& hit, AttachedHit& state, size_t block, Reason reason) {
+  state.locations.resize(block);
+  hit.blocks_ = block;
+  hit.reason_ = reason;
+}
+
+Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<const Token> prompt, size_t i) {
+  AttachedHit* const state = state_of(hit);
+  if (state == nullptr || i >= hit.blocks_) return fail(Code::kOutOfRange, "the hit has no such block");
+  if (prompt.size() / block_tokens_ <= i) return fail(Code::kOutOfRange, "the prompt has no such block");
+  AttachedSession& session = *state->attachment->session;
+  const KnownKeyspace& keyspace = *state->keyspace;
+  auto found = session.cache().find(state->locations[i], keyspace.slot_bytes);
+  if (found && !*found) {
+    if (state->deadline_ns == 0) promote(hit, prompt, i, i + 1);
+    for (uint64_t rest = kLookAgainNs; found && !*found && monotonic_now_ns() < state->deadline_ns;
+         rest = std::min(2 * rest, kLookAgainMostNs)) {
+      pause_thread(rest);
+      found = session.cache().find(state->locations[i], keyspace.slot_bytes);
+    }
+    if (found && *found) ++hit.loaded_;
+  }
+  if (!found || !*found) {
+    end_before(hit, *state, i, Reason::kLoadFailed);
+    return fail(Code::kUnavailable, "the block is not in memory");
+  }
+  if (state->key_block == 0 || state->key_block > i) {
+    state->key = keyspace.root_key;
+    state->key_block = 0;
+  }
+  for (; state->key_block < i; ++state->key_block)
+    state->key = next_key(state->key, prompt.subspan(state->key_block * block_tokens_, block_tokens_));
+  const std::span<const std::byte> bytes = (*found)->bytes;
+  const bool sound = checksum(bytes) == (*found)->checksum;
+  const bool asked_for =
+      sound && identity_matches(bytes.first(keyspace.identity_bytes), identity_of(keyspace, prompt, i, state->key));
+  // A node that gave this client up may have used the bytes for something else: then neither says anything.
+  if (session.notice().was_revoked_since(state->revocations)) {
+    end_before(hit, *state, i, Reason::kLoadFailed);
+    return fail(Code::kUnavailable, "the node has ended the session");
+  }
+  if (asked_for) return bytes.subspan(keyspace.identity_bytes);
+  counters_.add(sound ? Counter::kIdentityMismatches : Counter::kChecksumFailures);
+  end_before(hit, *state, i, Reason::kCorrupt);
+  return fail(Code::kDataLoss, "a stored block did not verify");
+}
+
+// --- stores
+
+// Room for the tokens and for as many of the blocks as there is; nothing: not even for one.
+std::optional<AttachedClient::Written> AttachedClient::take_room(Attachment& attachment, KnownKeyspace& keyspace,
+                                                                 std::span<const Token> tokens, uint32_t first_block) {
+  const uint64_t payload_bytes = keyspace.slot_bytes - keyspace.identity_bytes;
+  for (uint64_t blocks = tokens.size() / block_tokens_ - first_block; blocks > 0; blocks /= 2) {
+    const uint64_t tokens_count = (first_block + blocks) * block_tokens_;
+    const uint64_t payloads_at = (tokens_count * sizeof(Token) + StagingArea::kAlignment - 1) /
+                                 StagingArea::kAlignment * StagingArea::kAlignment;
+    std::optional<StagingPiece> piece = attachment.session->staging().take(payloads_at + blocks * payload_bytes);
+    if (!piece) continue;
+    copy_block_bytes(piece->bytes().first(tokens_count * sizeof(Token)), std::as_bytes(tokens.first(tokens_count)));
+    Written written;
+    written.piece = std::move(*piece);
+    written.keyspace = &keyspace;
+    written.attachment = &attachment;
+    written.first_block = first_block;
+    written.blocks_count = static_cast<uint32_t>(blocks);
+    written.payloads_offset = payloads_at;
+    written.tokens_count = static_cast<uint32_t>(tokens_count);
+    return written;
+  }
+  return std::nullopt;
+}
+
+Result<Draft> AttachedClient::reserve(KeyspaceId id, std::span<const Token> tokens, uint32_t first_block) {
+  KnownKeyspace* const keyspace = known(id);
+  const size_t blocks = tokens.size() / block_tokens_;
+  if (keyspace == nullptr) return fail(Code::kInvalidArgument, "keyspace not opened");
+  if (tokens.size() % block_tokens_ != 0 || first_block > blocks || blocks > UINT32_MAX) {
+    return fail(Code::kInvalidArgument, "not a whole number of blocks, or fewer than first_block");
+  }
+  Attachment& now = attachment();
+  if (!now.session->is_alive()) return fail(Code::kUnavailable, "the node is gone");
+  const auto stored = static_cast<uint32_t>(peek(id, tokens) / block_tokens_);
+  if (stored < first_block) return fail(Code::kFailedPrecondition, "a block before is not stored");
+  Draft draft;
+  draft.first_block_ = stored;
+  if (stored == blocks) return draft;
+  std::optional<Written> written = take_room(now, *keyspace, tokens, stored);
+  if (!written) return fail(Code::kResourceExhausted, "all of the staging memory is in use");
+  const uint64_t payload_bytes = keyspace->slot_bytes - keyspace->identity_bytes;
+  for (uint64_t i = 0; i < written->blocks_count; ++i) {
+    draft.payloads_.push_back(
+        written->piece.bytes().subspan(written->payloads_offset + i * payload_bytes, payload_bytes));
+  }
+  draft.client_ = this;
+  now.hits.fetch_add(1, std::memory_order_acq_rel);  // its staging memory is in use
+  const MutexLock lock(mutex_);
+  draft.id_ = ++last_draft_;
+  drafts_.emplace(draft.id_, std::move(*written));
+  return draft;
+}
+
+size_t AttachedClient::commit(Draft draft) {
+  if (draft.client_ == nullptr) return 0;
+  RHIZOME_CHECK(draft.client_ == this);
+  draft.client_ = nullptr;
+  draft.payloads_.clear();
+  Written written;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = drafts_.find(draft.id_);
+    RHIZOME_CHECK(found != drafts_.end());
+    written = std::move(found->second);
+    drafts_.erase(found);
+  }
+  Attachment& at = *written.attachment;
+  size_t visible = 0;
+  if (const Result<KeyspaceNumber> number = open_at(at, *written.keyspace)) {
+    const uint64_t offset = written.piece.offset();
+    const CommitFrame question{.keyspace = *number,
+                               .tokens = {offset, written.tokens_count},
+                               .first_block = written.first_block,
+                               .blocks_count = written.blocks_count,
+                               .payloads_offset = offset + written.payloads_offset};
+    if (const Result<CommittedFrame> committed = at.session->ask<CommittedFrame>(question)) {
+      visible = committed->visible_count;
+    }
+  }
+  written.piece.give_back();
+  let_go(at);
+  return visible;
+}
+
+Result<std::unique_ptr<Client>> make_attached_client(AttachedOptions options, Counters& counters) {
+  Result<std::unique_ptr<AttachedSession>> session = AttachedSession::attach(options);
+  if (!session) return fail(session.error());
+  return std::make_unique<AttachedClient>(std::move(options), std::move(*session), counters);
+}
+
+}  // namespace rhizome

@@ -1,0 +1,115 @@
+#include "client/attached_session.h"
+
+#include <utility>
+
+#include "attach/shared_page.h"
+#include "machine/clock.h"
+
+namespace rhizome {
+
+Result<std::unique_ptr<AttachedSession>> AttachedSession::attach(const AttachedOptions& options) {
+  Result<LocalSocket> socket = LocalSocket::connect(options.socket_path, monotonic_now_ns() + options.reply_wait_ns);
+  if (!socket) return fail(socket.error());
+  auto session = std::unique_ptr<AttachedSession>(new AttachedSession(std::move(*socket), options.reply_wait_ns));
+  const Status begun = session->begin(options);
+  if (!begun) return fail(begun.error());
+  return session;
+}
+
+AttachedSession::~AttachedSession() {
+  const MutexLock lock(mutex_);
+  if (!is_alive()) return;
+  const Result<std::vector<std::byte>> goodbye = encode_frame(GoodbyeFrame(), 0);
+  if (goodbye) static_cast<void>(socket_.send(*goodbye, 0));
+}
+
+Status AttachedSession::begin(const AttachedOptions& options) {
+  Result<Mapping> staging = Mapping::shareable(options.staging_bytes, Mapping::Sharing::kWritable);
+  if (!staging) return fail(staging.error());
+  staging_memory_ = std::move(*staging);
+  staging_ = std::make_unique<StagingArea>(staging_memory_.bytes());
+  std::vector<Descriptor> descriptors;
+  Result<WelcomeFrame> welcome = fail(Code::kUnknown, "");
+  {
+    const MutexLock lock(mutex_);
+    const HelloFrame hello{.staging_bytes = options.staging_bytes, .tenant = options.tenant};
+    const Result<std::vector<std::byte>> message = encode_frame(hello, ++last_request_);
+    if (!message) return fail(message.error());
+    const int staging_descriptor = staging_memory_.descriptor();
+    const uint64_t deadline_ns = monotonic_now_ns() + reply_wait_ns_;
+    const Status sent = socket_.send(*message, deadline_ns, std::span(&staging_descriptor, 1));
+    if (!sent) return break_with(sent.error());
+    Result<ReceivedMessage> received = socket_.receive(room_, deadline_ns);
+    if (!received) return break_with(received.error());
+    if (received->has_ended) return break_with({Code::kUnavailable, "the node has ended the session"});
+    descriptors = std::move(received->descriptors);
+    welcome = decode_reply<WelcomeFrame>(std::span<const std::byte>(room_.data(), received->bytes));
+  }
+  if (!welcome) return break_with(welcome.error());
+  if (descriptors.size() < 2) return break_with({Code::kInvalidArgument, "a welcome without its pages"});
+  block_tokens_ = welcome->block_tokens;
+  Result<Mapping> lease = Mapping::attach_shared(descriptors[0], kSharedPageBytes, Mapping::Access::kWrite);
+  if (!lease) return break_with(lease.error());
+  lease_memory_ = std::move(*lease);
+  Result<Mapping> notice = Mapping::attach_shared(descriptors[1], kSharedPageBytes, Mapping::Access::kRead);
+  if (!notice) return break_with(notice.error());
+  notice_memory_ = std::move(*notice);
+  Result<LeaseWriter> writer = LeaseWriter::attach(lease_memory_.bytes());
+  if (!writer) return break_with(writer.error());
+  lease_.push_back(std::move(*writer));
+  const Result<NoticeReader> reader = NoticeReader::attach(notice_memory_.bytes());
+  if (!reader) return break_with(reader.error());
+  notice_.push_back(*reader);
+  const Result<SharedMemory> index = directory(0);
+  if (!index) return break_with(index.error());
+  Result<std::unique_ptr<MappedCache>> cache = MappedCache::open(*index, *this);
+  if (!cache) return break_with(cache.error());
+  cache_ = std::move(*cache);
+  if (cache_->index().block_tokens() != block_tokens_) {
+    return break_with({Code::kInvalidArgument, "an index of another block size"});
+  }
+  return {};
+}
+
+Status AttachedSession::exchange(const AnyFrame& question, std::vector<Descriptor>* descriptors) {
+  if (!is_alive()) return fail(Code::kUnavailable, "the node is gone");
+  const uint64_t request = ++last_request_;
+  const Result<std::vector<std::byte>> message = encode_frame(question, request);
+  if (!message) return fail(message.error());
+  const uint64_t deadline_ns = monotonic_now_ns() + reply_wait_ns_;
+  const Status sent = socket_.send(*message, deadline_ns);
+  if (!sent) return break_with(sent.error());
+  Result<ReceivedMessage> received = socket_.receive(room_, deadline_ns);
+  // An answer that comes late would be taken for that of the next question.
+  if (!received) return break_with(received.error());
+  if (received->has_ended) return break_with({Code::kUnavailable, "the node is gone"});
+  reply_ = std::span<const std::byte>(room_.data(), received->bytes);
+  const Result<FrameHead> head = decode_frame_head(reply_);
+  if (!head) return break_with(head.error());
+  if (head->request != request) return break_with({Code::kInvalidArgument, "the reply to another question"});
+  if (descriptors != nullptr) *descriptors = std::move(received->descriptors);
+  return {};
+}
+
+Result<SharedMemory> AttachedSession::directory(uint32_t number) {
+  std::vector<Descriptor> descriptors;
+  const Result<DirectoryFrame> reply = ask<DirectoryFrame>(AskDirectoryFrame{number}, &descriptors);
+  if (!reply) return fail(reply.error());
+  if (descriptors.size() != 1) return fail(Code::kInvalidArgument, "memory without its descriptor");
+  return SharedMemory{std::move(descriptors.front()), reply->bytes};
+}
+
+// The index has number 0, the segments those behind it.
+Result<SharedMemory> AttachedSession::directory_segment(uint32_t number) {
+  return directory(number + 1);
+}
+
+Result<SharedMemory> AttachedSession::chunk(uint32_t number) {
+  std::vector<Descriptor> descriptors;
+  const Result<ChunkFrame> reply = ask<ChunkFrame>(AskChunkFrame{number}, &descriptors);
+  if (!reply) return fail(reply.error());
+  if (descriptors.size() != 1) return fail(Code::kInvalidArgument, "memory without its descriptor");
+  return SharedMemory{std::move(descriptors.front()), reply->bytes};
+}
+
+}  // namespace rhizome

@@ -1,0 +1,83 @@
+// One session with a node: the socket, what was mapped when it began, and the questions that take an answer.
+//
+// States: alive -> broken (a question was not answered, or the node is gone). A broken session answers no question any
+// more; what it has mapped stays good for reading until it is destroyed.
+//
+// Thread-safety: everything here may be called from any thread; one question is under way at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attach/frame.h"
+#include "attach/lease_page.h"
+#include "attach/notice_page.h"
+#include "attach/staging.h"
+#include "client/client.h"
+#include "client/mapped_cache.h"
+#include "concurrency/mutex.h"
+#include "contract/result.h"
+#include "machine/local_socket.h"
+#include "machine/mapping.h"
+
+namespace rhizome {
+
+class AttachedSession final : public MappedCache::Source {
+ public:
+  // As make_attached_client().
+  static Result<std::unique_ptr<AttachedSession>> attach(const AttachedOptions& options);
+  ~AttachedSession() override;
+
+  // The reply to a question; an error that the node has sent, or kUnavailable from a broken session. `descriptors`:
+  // receives those that come with the reply.
+  template <class Reply>
+  Result<Reply> ask(const AnyFrame& question, std::vector<Descriptor>* descriptors = nullptr) {
+    const MutexLock lock(mutex_);
+    const Status exchanged = exchange(question, descriptors);
+    if (!exchanged) return fail(exchanged.error());
+    return decode_reply<Reply>(reply_);
+  }
+
+  bool is_alive() const { return alive_.load(std::memory_order_relaxed); }
+  uint32_t block_tokens() const { return block_tokens_; }
+  MappedCache& cache() { return *cache_; }
+  LeaseWriter& lease() { return lease_.front(); }
+  const NoticeReader& notice() const { return notice_.front(); }
+  StagingArea& staging() { return *staging_; }
+
+  Result<SharedMemory> directory_segment(uint32_t number) override;
+  Result<SharedMemory> chunk(uint32_t number) override;
+
+ private:
+  AttachedSession(LocalSocket socket, uint64_t reply_wait_ns)
+      : reply_wait_ns_(reply_wait_ns), socket_(std::move(socket)), room_(kMessageBytesMax) {}
+  Status begin(const AttachedOptions& options);
+  Status exchange(const AnyFrame& question, std::vector<Descriptor>* descriptors) REQUIRES(mutex_);
+  Status break_with(const Error& error) {
+    alive_.store(false, std::memory_order_relaxed);
+    return fail(error);
+  }
+  Result<SharedMemory> directory(uint32_t number);
+
+  const uint64_t reply_wait_ns_;
+  std::atomic<bool> alive_{true};
+  uint32_t block_tokens_ = 0;
+  Mapping staging_memory_;
+  Mapping lease_memory_;
+  Mapping notice_memory_;
+  std::unique_ptr<StagingArea> staging_;
+  std::vector<LeaseWriter> lease_;    // one, once begun
+  std::vector<NoticeReader> notice_;  // the same
+  std::unique_ptr<MappedCache> cache_;
+
+  Mutex mutex_;
+  LocalSocket socket_ GUARDED_BY(mutex_);
+  uint64_t last_request_ GUARDED_BY(mutex_) = 0;
+  std::vector<std::byte> room_ GUARDED_BY(mutex_);
+  std::span<const std::byte> reply_ GUARDED_BY(mutex_);
+};
+
+}  // namespace rhizome

@@ -1,0 +1,208 @@
+// Clients of a node that is in this process, too: what they share is mapped twice.
+#include <atomic>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "client/attached_user_fixture.h"
+#include "machine/clock.h"
+#include "machine/random.h"
+#include "machine/temporary_folder.h"
+#include "machine/thread.h"
+#include "node/node.h"
+#include "telemetry/log.h"
+#include "tier/memory_tier.h"
+
+namespace rhizome {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+class AttachedTest : public testing::Test {
+ protected:
+  NodeOptions options(uint64_t memory_bytes = 8 * kMiB) const {
+    return {.socket_path = folder_.path("run/node.sock"), .memory_bytes = memory_bytes};
+  }
+  std::unique_ptr<Node> start(NodeOptions chosen) {
+    Result<std::unique_ptr<Node>> node = Node::start(std::move(chosen), *counters_);
+    EXPECT_TRUE(node) << (node ? "" : node.error().reason);
+    return std::move(*node);
+  }
+  std::string socket() const { return folder_.path("run/node.sock"); }
+
+  TemporaryFolder folder_;
+  const std::unique_ptr<Counters> counters_ = Counters::local();
+};
+
+TEST_F(AttachedTest, WhatOneStoresTheOtherReads) {
+  const auto node = start(options());
+  AttachedUser one(socket());
+  AttachedUser other(socket());
+  EXPECT_EQ(node->clients_count(), 2u);
+  const auto prompt = blocks_of({1, 2, 3, 4});
+  EXPECT_EQ(other.get(prompt), 0u);
+  EXPECT_EQ(other.hit.reason(), Reason::kNeverStored);
+  EXPECT_EQ(one.put(prompt), 4u);
+  EXPECT_EQ(other.get(prompt), 4u);
+  EXPECT_EQ(other.hit.reason(), Reason::kFull);
+  EXPECT_EQ(one.get(blocks_of({1, 2, 9})), 2u);
+  EXPECT_EQ(one.put(prompt), 0u) << "all is there";
+  EXPECT_EQ(one.put(blocks_of({1, 2, 9})), 1u);
+  EXPECT_EQ(other.client->peek(other.id, blocks_of({1, 2, 9})), 48u);
+  EXPECT_EQ(node->store().index_usage().blocks, 5u);
+  EXPECT_EQ(one.wrong + other.wrong, 0u);
+}
+
+TEST_F(AttachedTest, KeyspacesAreApart) {
+  const auto node = start(options());
+  AttachedUser one(socket(), "a");
+  AttachedUser other(socket(), "b");
+  const auto prompt = blocks_of({1, 2});
+  EXPECT_EQ(one.put(prompt), 2u);
+  EXPECT_EQ(other.get(prompt), 0u);
+  EXPECT_EQ(other.put(prompt), 2u);
+  EXPECT_EQ(one.get(prompt), 2u);
+  EXPECT_EQ(other.get(prompt), 2u);
+  EXPECT_EQ(one.wrong + other.wrong, 0u);
+}
+
+TEST_F(AttachedTest, AHitKeepsWhatItFound) {
+  const auto node = start(options());
+  AttachedUser user(socket());
+  const auto prompt = blocks_of({1, 2, 3});
+  user.put(prompt);
+  EXPECT_EQ(user.get(prompt), 3u);
+  EXPECT_EQ(node->store().clear(), 0u);
+  EXPECT_EQ(user.check(prompt), 3u);
+  user.hit.release();
+  EXPECT_EQ(node->store().clear(), 3u);
+  EXPECT_EQ(user.get(prompt), 0u);
+  EXPECT_EQ(user.wrong, 0u);
+}
+
+// A client that ends gives back what it held, without a word.
+TEST_F(AttachedTest, WhatAClientHeldIsFreeWhenItHasEnded) {
+  const auto node = start(options());
+  auto user = std::make_unique<AttachedUser>(socket());
+  const auto prompt = blocks_of({1, 2, 3});
+  user->put(prompt);
+  EXPECT_EQ(user->get(prompt), 3u);
+  EXPECT_EQ(node->store().clear(), 0u);
+  user->hit = Hit();
+  user.reset();
+  while (node->clients_count() > 0)
+    pause_thread(100'000);
+  EXPECT_EQ(node->store().clear(), 3u);
+}
+
+TEST_F(AttachedTest, BlocksThatAreBelowComeBack) {
+  NodeOptions chosen = options(4 * kMiB);
+  chosen.tier = std::make_unique<MemoryTier>(MemoryTierOptions{.bytes_max = 64 * kMiB});
+  chosen.tiering.admission.unused_wait_ns = 0;
+  const auto node = start(std::move(chosen));
+  AttachedUser user(socket());
+  const auto prompt = chain(1, 40);
+  EXPECT_EQ(user.put(prompt), 40u);
+  node->store().flush(monotonic_now_ns() + 10'000'000'000);
+  // Others need the memory.
+  for (Token i = 1; i < 12; ++i) {
+    user.put(chain(i * 1000, 40));
+    node->store().flush(monotonic_now_ns() + 10'000'000'000);
+  }
+  ASSERT_GT(node->store().block_counts().below, 0u);
+  EXPECT_EQ(user.get(prompt), 40u);
+  EXPECT_GT(user.hit.loaded_count(), 0u);
+  EXPECT_EQ(user.wrong, 0u);
+}
+
+TEST_F(AttachedTest, MoreThanTheStagingMemoryTakesIsStoredInParts) {
+  const auto node = start(options(32 * kMiB));
+  AttachedUser user(socket(), "a", 256 << 10);
+  const auto prompt = chain(1, 300);
+  size_t stored = 0;
+  while (const size_t more = user.put(prompt))
+    stored += more;
+  EXPECT_EQ(stored, 300u);
+  EXPECT_EQ(user.get(prompt), 300u);
+  EXPECT_EQ(user.wrong, 0u);
+}
+
+TEST_F(AttachedTest, ANodeThatIsGoneAndComesBack) {
+  set_log_level(LogLevel::kSilent);
+  auto node = start(options());
+  AttachedUser user(socket());
+  const auto prompt = blocks_of({1, 2, 3});
+  EXPECT_EQ(user.put(prompt), 3u);
+  EXPECT_EQ(user.get(prompt), 3u);
+  node.reset();
+  // What is mapped stays; that it may be used is another question, to which the node has answered no.
+  EXPECT_EQ(user.check(prompt), 0u);
+  EXPECT_EQ(user.put(blocks_of({4})), 0u);
+  node = start(options());
+  const uint64_t began = monotonic_now_ns();
+  while (user.put(blocks_of({5, 6})) == 0 && monotonic_now_ns() < began + 10'000'000'000)
+    pause_thread(50'000'000);
+  EXPECT_EQ(user.get(blocks_of({5, 6})), 2u);
+  EXPECT_EQ(user.get(prompt), 0u) << "this node knows nothing of it";
+  EXPECT_EQ(user.wrong, 0u);
+}
+
+TEST_F(AttachedTest, ThereIsOneNodeForASocket) {
+  EXPECT_EQ(make_attached_client({.socket_path = socket()}, *counters_).error().code, Code::kNotFound);
+  const auto node = start(options());
+  EXPECT_EQ(Node::start(options(), *counters_).error().code, Code::kAlreadyExists);
+  EXPECT_EQ(make_attached_client({.socket_path = socket(), .tenant = "b"}, *counters_).error().code,
+            Code::kPermissionDenied);
+}
+
+// Clients that store, read and end, beside a store that is too small for all of it.
+TEST_F(AttachedTest, ManyClientsAndLittleMemory) {
+  constexpr int kUsers = 3;
+  constexpr int kRounds = 400;
+  const uint64_t seed = random_u64();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  NodeOptions chosen = options(4 * kMiB);
+  chosen.tier = std::make_unique<MemoryTier>(MemoryTierOptions{.bytes_max = 4 * kMiB});
+  chosen.tiering.admission.unused_wait_ns = 0;
+  const auto node = start(std::move(chosen));
+  std::atomic<uint64_t> wrong{0};
+  std::atomic<uint64_t> read{0};
+  std::vector<Thread> threads;
+  for (uint64_t number = 0; number < kUsers; ++number) {
+    threads.push_back(std::move(*start_thread("user", [&, number] {
+      std::mt19937_64 random(seed + number);
+      auto user = std::make_unique<AttachedUser>(socket());
+      for (int round = 0; round < kRounds; ++round) {
+        std::vector<Token> prompt = chain(static_cast<Token>(1000 * (random() % 5)), 20);
+        const auto rest = chain(static_cast<Token>(100'000 + 100 * (random() % 20)), 10);
+        prompt.insert(prompt.end(), rest.begin(), rest.end());
+        if (random() % 2 == 0) user->put(prompt);
+        read += user->get(prompt);
+        if (random() % 4 == 0) user->hit.release();
+        if (random() % 50 == 0) {
+          wrong += user->wrong;
+          user->hit = Hit();
+          user = std::make_unique<AttachedUser>(socket());
+        }
+      }
+      wrong += user->wrong;
+      user->hit = Hit();
+    })));
+  }
+  for (Thread& thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong.load(), 0u);
+  EXPECT_GT(read.load(), 1000u);
+  while (node->clients_count() > 0)
+    pause_thread(100'000);
+  node->store().clear();
+  EXPECT_EQ(node->store().index_usage().blocks, 0u);
+  EXPECT_EQ(node->store().slab_usage().stored_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace rhizome

@@ -1,0 +1,82 @@
+// For tests of attached clients: one that stores and reads, and compares with what the oracle says (block/oracle.h).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "block/oracle.h"
+#include "client/client.h"
+#include "machine/clock.h"
+#include "machine/thread.h"
+#include "store/store_fixture.h"
+#include "store/store_tier_fixture.h"
+#include "telemetry/counters.h"
+
+namespace rhizome {
+
+// One that stores and reads what the oracle says.
+class AttachedUser {
+ public:
+  static constexpr uint64_t kPayloadBytes = 3000;
+
+  explicit AttachedUser(const std::string& socket, std::string_view tenant = "a", uint64_t staging_bytes = 1 << 20)
+      : counters_(Counters::local()), keyspace_(keyspace_named(tenant)) {
+    // The node may be about to come, or to go.
+    for (const uint64_t began = monotonic_now_ns(); monotonic_now_ns() < began + 10'000'000'000;
+         pause_thread(1'000'000)) {
+      auto attached = make_attached_client({.socket_path = socket, .staging_bytes = staging_bytes}, *counters_);
+      if (!attached) continue;
+      client = std::move(*attached);
+      const Result<KeyspaceId> opened = client->open(keyspace_, block_of(kPayloadBytes));
+      if (opened) id = *opened;
+      if (opened) return;
+    }
+    ADD_FAILURE() << "there is no node";
+  }
+
+  size_t put(std::span<const Token> tokens) {
+    Result<Draft> draft = client->reserve(id, tokens, 0);
+    if (!draft) return 0;
+    for (size_t i = 0; i < draft->blocks_count(); ++i)
+      fill_oracle(draft->payload(i), keyspace_.digest(), tokens.first((draft->first_block() + i + 1) * 16));
+    return client->commit(std::move(*draft));
+  }
+  // Ends the session; there must be no hit.
+  void close() { client.reset(); }
+  // Blocks that were found and are right; the hit stays.
+  size_t get(std::span<const Token> prompt) {
+    client->lookup(id, prompt, hit);
+    return check(prompt);
+  }
+  size_t check(std::span<const Token> prompt) {
+    const size_t end = client->promote(hit, prompt, 0, hit.blocks_count());
+    for (size_t i = 0; i < end; ++i) {
+      const auto bytes = client->read(hit, prompt, i);
+      if (!bytes) {
+        EXPECT_EQ(bytes.error().code, Code::kUnavailable) << bytes.error().reason;
+        return i;
+      }
+      wrong += !oracle_matches(*bytes, keyspace_.digest(), prompt.first((i + 1) * 16));
+    }
+    return end;
+  }
+
+ private:
+  const std::unique_ptr<Counters> counters_;
+
+ public:
+  std::unique_ptr<Client> client;
+  KeyspaceId id;
+  Hit hit;
+  uint64_t wrong = 0;
+
+ private:
+  const Keyspace keyspace_;
+};
+
+}  // namespace rhizome
