@@ -158,16 +158,18 @@ class AttachedClient::AttachedHit final : public HitState {
     if (run != 0) attachment->session->lease().clear(*slot);
     run = 0;
     locations.clear();
+    was_asked_for.clear();
     deadline_ns = 0;
     key_block = 0;
   }
   // False: all slots of the session are taken.
   bool attach_to(Attachment& to) {
-    if (attachment == &to) return slot.has_value();
-    detach();
-    attachment = &to;
-    to.hits.fetch_add(1, std::memory_order_acq_rel);
-    slot = to.session->lease().acquire_slot();
+    if (attachment != &to) {
+      detach();
+      attachment = &to;
+      to.hits.fetch_add(1, std::memory_order_acq_rel);
+    }
+    if (!slot) slot = to.session->lease().acquire_slot();
     return slot.has_value();
   }
   void detach() {
@@ -184,7 +186,8 @@ class AttachedClient::AttachedHit final : public HitState {
   uint32_t run = 0;
   uint32_t revocations = 0;  // when the slot was set
   std::vector<Location> locations;
-  uint64_t deadline_ns = 0;  // of loads that were asked for
+  std::vector<bool> was_asked_for;  // by block, as far as any was: not in memory when it was promoted
+  uint64_t deadline_ns = 0;         // of loads that were asked for
   // The key of the block before `key_block`: reading in order, each is one step from the last.
   BlockKey key;
   size_t key_block = 0;
@@ -295,7 +298,7 @@ void AttachedClient::lookup(KeyspaceId id, std::span<const Token> prompt, Hit& h
   hit.reason_ = Reason::kQuota;
   if (!state.attach_to(now)) return;
   hit.reason_ = Reason::kNeverStored;
-  if (!open_at(now, *keyspace)) return;
+  if (!session.may_read() || !open_at(now, *keyspace)) return;
   state.keyspace = keyspace;
   state.locations.resize(prompt.size() / block_tokens_);
   state.revocations = session.notice().revocations();
@@ -319,13 +322,11 @@ size_t AttachedClient::peek(KeyspaceId id, std::span<const Token> prompt) {
   KnownKeyspace* const keyspace = known(id);
   if (keyspace == nullptr) return 0;
   Attachment& now = attachment();
-  if (!open_at(now, *keyspace)) return 0;
+  if (!now.session->may_read() || !open_at(now, *keyspace)) return 0;
   const IndexReader& index = now.session->cache().index();
-  const auto blocks = [&] { return index.peek(unpack(keyspace->root.load(std::memory_order_relaxed)), prompt); };
-  const uint32_t found = blocks();
-  // Nothing may also mean that the keyspace was cleared, and has another root since.
-  if (found > 0 || prompt.size() < block_tokens_ || !refresh_root(now, *keyspace)) return size_t{found} * block_tokens_;
-  return size_t{blocks()} * block_tokens_;
+  const auto root = [&] { return unpack(keyspace->root.load(std::memory_order_relaxed)); };
+  if (!index.is_current(root()) && !refresh_root(now, *keyspace)) return 0;
+  return size_t{index.peek(root(), prompt)} * block_tokens_;
 }
 
 size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) {
@@ -337,9 +338,10 @@ size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t f
     const auto found = session.cache().find(state->locations[block], state->keyspace->slot_bytes);
     return found && found->has_value();
   };
-  size_t missing = first;
-  while (missing < end && is_here(missing))
-    ++missing;
+  std::vector<bool> is_here_before;
+  for (size_t block = first; block < end; ++block)
+    is_here_before.push_back(is_here(block));
+  const size_t missing = first + static_cast<size_t>(std::ranges::find(is_here_before, false) - is_here_before.begin());
   if (missing == end) return end;
   const std::span<const Token> tokens = prompt.first(end * block_tokens_);
   std::optional<StagingPiece> piece = session.staging().take(tokens.size_bytes());
@@ -353,6 +355,9 @@ size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t f
                             .end = static_cast<uint32_t>(end)}};
   const Result<LoadingFrame> loading = session.ask<LoadingFrame>(question);
   if (!loading) return missing;
+  state->was_asked_for.resize(hit.blocks_);
+  for (size_t block = missing; block < end; ++block)
+    state->was_asked_for[block] = state->was_asked_for[block] || !is_here_before[block - first];
   state->deadline_ns = std::max(state->deadline_ns, loading->deadline_ns);
   return std::clamp<size_t>(loading->end, missing, end);
 }
@@ -400,7 +405,6 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
       pause_thread(rest);
       found = session.cache().find(state->locations[i], keyspace.slot_bytes);
     }
-    if (found && *found) ++hit.loaded_;
   }
   if (!found || !*found) {
     end_before(hit, *state, i, Reason::kLoadFailed);
@@ -421,7 +425,13 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
     end_before(hit, *state, i, Reason::kLoadFailed);
     return fail(Code::kUnavailable, "the node has ended the session");
   }
-  if (asked_for) return bytes.subspan(keyspace.identity_bytes);
+  if (asked_for) {
+    if (i < state->was_asked_for.size() && state->was_asked_for[i]) {
+      state->was_asked_for[i] = false;
+      ++hit.loaded_;
+    }
+    return bytes.subspan(keyspace.identity_bytes);
+  }
   counters_.add(sound ? Counter::kIdentityMismatches : Counter::kChecksumFailures);
   end_before(hit, *state, i, Reason::kCorrupt);
   return fail(Code::kDataLoss, "a stored block did not verify");

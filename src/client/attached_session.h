@@ -41,7 +41,10 @@ class AttachedSession final : public MappedCache::Source {
     return decode_reply<Reply>(reply_);
   }
 
-  bool is_alive() const { return alive_.load(std::memory_order_relaxed); }
+  // Whether what is found is kept while it is used. A node takes that back only when it ends the session, and a node
+  // that was killed never does: what it left does not change any more.
+  bool may_read() const { return notice_.front().revocations() == 0; }
+  bool is_alive() const { return alive_.load(std::memory_order_relaxed) && (notice_.empty() || may_read()); }
   uint32_t block_tokens() const { return block_tokens_; }
   MappedCache& cache() { return *cache_; }
   LeaseWriter& lease() { return lease_.front(); }

@@ -151,6 +151,35 @@ TEST_F(AttachedTest, ANodeThatIsGoneAndComesBack) {
   EXPECT_EQ(user.wrong, 0u);
 }
 
+// The node has ended a session, which only its notice page says: nothing that is found from then on would be kept.
+TEST_F(AttachedTest, ASessionThatTheNodeHasEndedIsNotReadFrom) {
+  set_log_level(LogLevel::kSilent);
+  auto node = start(options());
+  AttachedUser user(socket());
+  const auto prompt = blocks_of({1, 2, 3});
+  EXPECT_EQ(user.put(prompt), 3u);
+  node.reset();
+  EXPECT_EQ(user.client->peek(user.id, prompt), 0u);
+  user.client->lookup(user.id, prompt, user.hit);
+  EXPECT_EQ(user.hit.blocks_count(), 0u);
+}
+
+TEST_F(AttachedTest, ThereAreNoMoreHitsThanSlots) {
+  const auto node = start(options());
+  AttachedUser user(socket());
+  const auto prompt = blocks_of({1, 2, 3});
+  user.put(prompt);
+  std::vector<Hit> hits(65);
+  for (Hit& hit : hits)
+    user.client->lookup(user.id, prompt, hit);
+  EXPECT_EQ(hits[63].blocks_count(), 3u);
+  EXPECT_EQ(hits[64].blocks_count(), 0u);
+  EXPECT_EQ(hits[64].reason(), Reason::kQuota);
+  hits[0] = Hit();
+  user.client->lookup(user.id, prompt, hits[64]);
+  EXPECT_EQ(hits[64].blocks_count(), 3u);
+}
+
 TEST_F(AttachedTest, ThereIsOneNodeForASocket) {
   EXPECT_EQ(make_attached_client({.socket_path = socket()}, *counters_).error().code, Code::kNotFound);
   const auto node = start(options());

@@ -107,6 +107,11 @@ RemoteMatch BasicIndexReader<Policy>::lookup(SharedRoot root, std::span<const To
 }
 
 template <class Policy>
+bool BasicIndexReader<Policy>::is_current(SharedRoot root) const {
+  return state_->is_current(root);
+}
+
+template <class Policy>
 uint32_t BasicIndexReader<Policy>::peek(SharedRoot root, std::span<const Token> prompt) const {
   const State& state = *state_;
   if (!state.is_current(root)) return 0;

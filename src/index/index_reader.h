@@ -52,6 +52,8 @@ class BasicIndexReader {
   // receives the locations and has room for all whole blocks of `prompt`.
   RemoteMatch lookup(SharedRoot root, std::span<const Token> prompt, std::span<Location> out, HazardSlot& slot) const;
   static void release(HazardSlot& slot) { slot.store(0, std::memory_order_release); }
+  // False: the keyspace was cleared, or a new epoch began; ask for its root again.
+  bool is_current(SharedRoot root) const;
   // How many blocks lookup() would find.
   uint32_t peek(SharedRoot root, std::span<const Token> prompt) const;
 
