@@ -12,27 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "machine/descriptor.h"
 #include "machine/random.h"
 
 namespace rhizome {
 namespace {
-
-// Closes what it holds; Linux closes even when close() is interrupted, so there is nothing to retry.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int number() const { return number_; }
-  bool valid() const { return number_ >= 0; }
-
- private:
-  int number_;
-};
 
 tl::unexpected<Error> fail_errno(const char* reason) {
   return fail(error_from_errno(errno, reason));
@@ -82,7 +66,7 @@ std::string folder_of(const std::string& path) {
 template <class Bytes>
 Result<Bytes> read_whole(const std::string& path, uint64_t limit_bytes) {
   const Descriptor file(open_retrying(path.c_str(), O_RDONLY));
-  if (!file.valid()) return fail_errno("cannot open the file");
+  if (!file.is_open()) return fail_errno("cannot open the file");
   // Sizes in /proc are zero and files grow, so it is read until it ends and not as long as stat says.
   constexpr size_t kStepBytes = 64 * 1024;
   Bytes bytes;
@@ -184,7 +168,7 @@ Result<std::string> read_text_file(const std::string& path, uint64_t limit_bytes
 
 Result<std::string> read_secret_file(const std::string& path, uint64_t limit_bytes) {
   const Descriptor file(open_retrying(path.c_str(), O_RDONLY | O_NONBLOCK));
-  if (!file.valid()) return fail_errno("cannot open the file");
+  if (!file.is_open()) return fail_errno("cannot open the file");
   struct stat found{};
   if (::fstat(file.number(), &found) != 0) return fail_errno("cannot look at the file");
   if (!S_ISREG(found.st_mode)) return fail(Code::kInvalidArgument, "not a regular file");
@@ -202,7 +186,7 @@ Result<std::string> read_secret_file(const std::string& path, uint64_t limit_byt
 
 Result<std::vector<std::byte>> read_file_range(const std::string& path, uint64_t offset, uint64_t length) {
   const Descriptor file(open_retrying(path.c_str(), O_RDONLY | O_NONBLOCK));
-  if (!file.valid()) return fail_errno("cannot open the file");
+  if (!file.is_open()) return fail_errno("cannot open the file");
   struct stat found{};
   if (::fstat(file.number(), &found) != 0) return fail_errno("cannot look at the file");
   const uint64_t size = found.st_size < 0 ? 0 : static_cast<uint64_t>(found.st_size);
@@ -231,7 +215,7 @@ Status write_file_atomically(const std::string& path, std::span<const std::byte>
   };
   {
     const Descriptor file(open_retrying(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode));
-    if (!file.valid()) return fail_errno("cannot create the file");
+    if (!file.is_open()) return fail_errno("cannot create the file");
     // The process's umask must not decide who may read it.
     if (::fchmod(file.number(), mode) != 0) return give_up("cannot set the file's mode");
     if (!write_all(file.number(), bytes)) return give_up("cannot write the file");
@@ -240,7 +224,7 @@ Status write_file_atomically(const std::string& path, std::span<const std::byte>
   if (::rename(temporary.c_str(), path.c_str()) != 0) return give_up("cannot put the file in its place");
   // Without this the new name may be gone after a crash; the contents are whole either way.
   const Descriptor folder(open_retrying(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY));
-  if (folder.valid()) ::fsync(folder.number());
+  if (folder.is_open()) ::fsync(folder.number());
   return {};
 }
 
@@ -252,7 +236,7 @@ Status for_each_chunk(const std::string& path, size_t chunk_bytes,
                       const std::function<bool(std::span<const std::byte>)>& take) {
   if (chunk_bytes == 0) return fail(Code::kInvalidArgument, "a chunk has no bytes");
   const Descriptor file(open_retrying(path.c_str(), O_RDONLY));
-  if (!file.valid()) return fail_errno("cannot open the file");
+  if (!file.is_open()) return fail_errno("cannot open the file");
   ::posix_fadvise(file.number(), 0, 0, POSIX_FADV_SEQUENTIAL);
   const std::unique_ptr<std::byte[]> chunk(new (std::nothrow) std::byte[chunk_bytes]);
   if (!chunk) return fail(Code::kResourceExhausted, "no memory for a chunk of the file");
