@@ -118,6 +118,26 @@ TEST(MappedCache, RefusesWhatLiesOutsideOfItsChunk) {
   IndexReader::release(words.slots[0]);
 }
 
+// Nobody tells the store when a reader lets go of what was removed meanwhile: who needs room looks.
+TEST(MappedCache, WhatWasRemovedWhileItWasHeldMakesRoomLater) {
+  ReaderWords words{};
+  TestReaders readers(words);
+  StoreUser user({.memory_bytes = 4 << 20, .remote_readers = &readers});
+  const Root root = user.open(keyspace_named("a"), kPayloadBytes);
+  const std::vector<Token> prompt = blocks_of({1, 2, 3});
+  user.put(root, prompt);
+  Attached attached(*user.store);
+  ASSERT_EQ(attached.read(user, root, prompt, words.slots[0]), 3u);
+  StoreTestAccess::flip(*user.store, attached.found[1], 500);
+  EXPECT_EQ(user.get(root, prompt), 1u);
+  EXPECT_EQ(user.store->index_usage().removed_blocks, 2u);
+  IndexReader::release(words.slots[0]);
+  for (Token i = 1; user.count(Counter::kEvictions) == 0 && i < 100; ++i)
+    user.put(root, chain(i * 1000, 40));
+  EXPECT_GT(user.count(Counter::kEvictions), 0u);
+  EXPECT_EQ(user.store->index_usage().removed_blocks, 0u);
+}
+
 // What a reader holds stays in memory, though the tier has it and nobody has a pin.
 TEST(MappedCache, WhatASlotHoldsIsNotDemoted) {
   ReaderWords words{};

@@ -100,6 +100,8 @@ Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::ve
   notice_.emplace_back(notice_memory_.bytes(), domain_.incarnation);
   domain_.readers.add(lease_.front());
   is_welcomed_ = true;
+  // To close what a client sends may take as long as it likes, and nothing more is to come.
+  static_cast<void>(socket_.refuse_descriptors());
   return Answer{WelcomeFrame{.block_tokens = block_tokens,
                              .incarnation = domain_.incarnation,
                              .session = number_,

@@ -210,7 +210,8 @@ class Store {
   void keep_below_bounded();
   void free_slot(SlotRef ref);
   void forget(std::span<const Location> locations);
-  void reap();
+  // What was removed and nobody uses any more is free again; false: there was nothing.
+  bool reap();
   void forget_gone();
   // What handles pin is counted once for each of them.
   void count_pinned(const Opened& keyspace, uint32_t blocks_before, uint32_t blocks_now);

@@ -27,6 +27,8 @@ std::optional<Reserved> Store::take_slot(const Opened& keyspace) {
 
 // What the tier has leaves first: nothing is lost. Then what only memory has, ends first.
 bool Store::make_room() {
+  // What readers in other processes held when it was removed: nobody tells when they let go.
+  if (remote_uses_ != nullptr && reap()) return true;
   if (mover_ == nullptr) return evict(1, false) > 0;
   note_remote_uses();
   if (demotion_.demote(remote_uses_ == nullptr ? 1 : kSharedDemotions, kLooksMax) > 0) return true;
@@ -82,7 +84,7 @@ void Store::forget(std::span<const Location> locations) {
   }
 }
 
-void Store::reap() {
+bool Store::reap() {
   std::array<Location, 32> gone;
   bool any = false;
   while (const size_t count = index_.reap(gone)) {
@@ -90,6 +92,7 @@ void Store::reap() {
     any = true;
   }
   if (any) publish_used();
+  return any;
 }
 
 // What the tier has forgotten and memory has not is found no more, nor is what continues it.
