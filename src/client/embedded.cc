@@ -68,8 +68,6 @@ class EmbeddedClient final : public Client {
 namespace {
 
 constexpr uint64_t kSecondsPerDay = 86400;
-// A budget of writes may be used up to this much at once.
-constexpr uint64_t kBudgetSeconds = 3600;
 constexpr uint32_t kLockTries = 30;
 constexpr uint64_t kLockPauseNs = 100'000'000;
 
@@ -94,7 +92,6 @@ std::unique_ptr<Tier> open_disk(const DiskOptions& disk, TieringOptions& tiering
     return nullptr;
   }
   tiering.admission.bytes_per_second = bytes_per_second;
-  tiering.admission.bucket_seconds = kBudgetSeconds;
   return std::move(*tier);
 }
 

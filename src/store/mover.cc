@@ -391,7 +391,8 @@ void Mover::finish_find(Flight flight, const TierCompletion& completion) {
   flight.image_bytes = *size;
   {
     const MutexLock lock(mutex_);
-    admission_.wrote(*size, clock_.monotonic_ns());
+    // With the padding that the tier's own budget counts.
+    admission_.wrote(tier_->read_room_bytes(*size), clock_.monotonic_ns());
   }
   const std::span<const std::byte> image = flight.buffer.bytes().first(*size);
   submit(std::move(flight), {}, image);
@@ -403,7 +404,9 @@ void Mover::finish_write(Flight flight, const TierCompletion& completion) {
     counters_.add(Counter::kBlocksWritten);
     counters_.add(Counter::kBytesWrittenTier, flight.image_bytes);
   } else {
-    counters_.add(Counter::kWritesFailed);
+    // A tier that wants nothing now is no tier that failed.
+    const bool is_refused = completion.outcome == TierOutcome::kRefused;
+    counters_.add(is_refused ? Counter::kWritesDeclined : Counter::kWritesFailed);
   }
   write_is_over(flight, is_done, false);
 }
