@@ -57,13 +57,13 @@ constexpr CommandText kInspect{
     "inspect",
     "Say what is in a cache directory, a segment or an image, and what does not verify",
     "inspect PATH [--json]",
-    "PATH is a directory of the disk tier, one of its segments (segment-00000), or the image of one block. Everything "
-    "in it is read and checked: headers, footers, the head, key and checksum of each record, and each block's key "
-    "against its parent and tokens. What does not verify is listed, with the reason. With --json one object goes to "
-    "standard output.\n\n"
+    "PATH is a directory of the disk tier (blocks in the --cache-dir of serve and run), one of its segments "
+    "(segment-00000), or the image of one block. Everything in it is read and checked: headers, footers, the head, key "
+    "and checksum of each record, and each block's key against its parent and tokens. What does not verify is listed, "
+    "with the reason. With --json one object goes to standard output.\n\n"
     "Nothing is changed and no lock is taken: a directory that a living process has open may be looked at, too, and is "
     "said to be live. The exit status is 0 when everything verifies, 1 when something does not or cannot be read.",
-    "rhizome inspect ~/.cache/rhizome/disk                  all segments of a cache\n"
+    "rhizome inspect ~/.cache/rhizome/blocks                all segments of a cache\n"
     "rhizome inspect segment-00003 --json | jq .faults      what is wrong with one",
     false,
 };

@@ -137,10 +137,19 @@ Finding look_at_directory(const std::string& path, const std::vector<std::string
   }
   all.text = path + ": " + counted(segments.size(), "segment") + ", " + counted(images, "image") +
              (is_live ? "; a living process has it open, and may write while this reads" : "") + "\n";
-  if (segments.empty()) all.text += "there is no segment of a disk tier in it\n";
+  if (segments.empty()) {
+    all.text += "there is no segment of a disk tier in it";
+    // Whoever gives the --cache-dir itself means what lies in there.
+    const bool has_blocks = std::find(names.begin(), names.end(), "blocks") != names.end();
+    all.text += has_blocks ? "; a cache's segments are in " + path + "/blocks\n" : "\n";
+  }
   if (others > 0) all.text += counted(others, "file") + " of other names\n";
   all.text += text;
-  all.text += not_right == 0 ? "everything verifies\n" : counted(not_right, "segment") + " with faults\n";
+  if (not_right > 0) {
+    all.text += counted(not_right, "segment") + " with faults\n";
+  } else if (!segments.empty()) {
+    all.text += "everything verifies\n";
+  }
   all.json = {{"path", path},     {"kind", "directory"},      {"live", is_live},
               {"images", images}, {"verifies", all.verifies}, {"segments", std::move(segments)}};
   return all;

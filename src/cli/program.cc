@@ -84,7 +84,7 @@ std::string version_text() {
          "\n"
          "engine  llama.cpp " RHIZOME_LLAMA_VERSION
          "\n"
-         "formats counters page 1, keyspace 1, llama.cpp sequence state 3\n";
+         "formats counters page 1, keyspace 1, block image 1, disk segment 1, llama.cpp sequence state 3\n";
 }
 
 int program_main(const std::vector<std::string>& words) try {

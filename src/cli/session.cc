@@ -25,6 +25,9 @@ OrComplaint<Parts> find_parts() {
 
 OrComplaint<Session> Session::open(const CacheFlags& flags, const Environment& environment) {
   Session session(flags);
+  if (!flags.off && flags.disk_bytes == 0 && (flags.exclusive || flags.watermarks || flags.disk_bytes_per_day > 0)) {
+    log_warning("--exclusive, --watermarks and --disk-writes do nothing without --disk");
+  }
   if (flags.off) {
     session.local_ = Counters::local();
   } else {

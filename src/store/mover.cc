@@ -605,7 +605,7 @@ void Mover::rest(uint64_t at_most_ns) {
   }
   // Something is under way: the tier knows when it is done.
   const MutexLock step(step_mutex_);
-  collect(std::min(at_most_ns, kRestInTierMaxNs));
+  if (collect(std::min(at_most_ns, kRestInTierMaxNs))) publish_usage();
 }
 
 void Mover::wake() {

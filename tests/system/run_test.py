@@ -81,6 +81,11 @@ class Run(program.Case):
         self.assertEqual(os.path.realpath(first), os.path.realpath(program.LIBRARY))
         self.assertEqual(second, other)
 
+    def test_no_socket_of_ours_is_the_programs(self):
+        done = self.call('run', '--metrics-port', '0', '--', 'ls', '-l', '/proc/self/fd')
+        self.assertIn(' 2 -> ', done.stdout)
+        self.assertNotIn('socket:', done.stdout)
+
     def test_off_attaches_nothing(self):
         done = self.call('run', '--off', '--', 'env')
         self.assertNotIn('LD_PRELOAD', done.stdout)

@@ -10,6 +10,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include <fcntl.h>
+
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -38,6 +40,12 @@ constexpr uint32_t kHeaderLimit = 8 * 1024;
 constexpr uint64_t kBodyLimit = 1024;
 // Out of file descriptors, accept fails at once, again and again.
 constexpr auto kPauseAfterRefusal = std::chrono::milliseconds(100);
+
+// Asio's sockets stay open over exec: a program that is started here would keep the port when this process has ended.
+template <class Socket>
+void keep_to_ourselves(Socket& socket) {
+  static_cast<void>(::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC));
+}
 
 std::string error_body(Code code, std::string_view message) {
   std::string body = R"({"error":{"code":")";
@@ -165,6 +173,7 @@ SystemError MetricsServer::Listener::open(uint16_t wanted) {
   const Tcp::endpoint where(asio::ip::address_v4::loopback(), wanted);
   SystemError failed;
   if (acceptor.open(where.protocol(), failed)) return failed;
+  keep_to_ourselves(acceptor);
   // Connections of an earlier server that linger in TIME_WAIT do not make the port taken.
   if (acceptor.set_option(asio::socket_base::reuse_address(true), failed)) return failed;
   if (acceptor.bind(where, failed)) return failed;
@@ -186,6 +195,7 @@ void MetricsServer::Listener::accepted(SystemError failed, Tcp::socket socket) {
     });
     return;
   }
+  keep_to_ourselves(socket);
   auto connection = std::make_unique<Connection>(*this, std::move(socket));
   Connection& peer = *connection;
   peer.read(std::move(connection));

@@ -115,7 +115,7 @@ Status DiskTier::Worker::open() {
   if (!ring) return fail(ring.error());
   device_.ring = std::move(*ring);
   recovery_ns_ = monotonic_now_ns() - start_ns;
-  log_info("{}: disk tier of {} MiB, {} images found, input and output by {}", device_.options.directory,
+  log_info("{}: disk tier of {} MiB, {} images found, I/O ring: {}", device_.options.directory,
            log_->segment_bytes() * log_->segments_count() >> 20, recovered_images_,
            ring_kind_name(device_.ring->kind()));
   Result<Thread> thread = start_thread("rhizome-disk", [this](const std::stop_token& stop) { run(stop); });
