@@ -151,11 +151,13 @@ class AttachedClient final : public Client {
 // A hit's hazard slot and what was found with it.
 class AttachedClient::AttachedHit final : public HitState {
  public:
+  static constexpr uint32_t kNoSlot = UINT32_MAX;
+
   explicit AttachedHit(AttachedClient& client) : client_(client) {}
   ~AttachedHit() override { detach(); }
 
   void release() override {
-    if (run != 0) attachment->session->lease().clear(*slot);
+    if (run != 0) attachment->session->lease().clear(slot);
     run = 0;
     locations.clear();
     was_asked_for.clear();
@@ -169,19 +171,19 @@ class AttachedClient::AttachedHit final : public HitState {
       attachment = &to;
       to.hits.fetch_add(1, std::memory_order_acq_rel);
     }
-    if (!slot) slot = to.session->lease().acquire_slot();
-    return slot.has_value();
+    if (slot == kNoSlot) slot = to.session->lease().acquire_slot().value_or(kNoSlot);
+    return slot != kNoSlot;
   }
   void detach() {
     if (attachment == nullptr) return;
     release();
-    if (slot) attachment->session->lease().give_back(*slot);
-    slot.reset();
+    if (slot != kNoSlot) attachment->session->lease().give_back(slot);
+    slot = kNoSlot;
     client_.let_go(*std::exchange(attachment, nullptr));
   }
 
   Attachment* attachment = nullptr;
-  std::optional<uint32_t> slot;
+  uint32_t slot = kNoSlot;
   KnownKeyspace* keyspace = nullptr;
   uint32_t run = 0;
   uint32_t revocations = 0;  // when the slot was set
@@ -302,7 +304,7 @@ void AttachedClient::lookup(KeyspaceId id, std::span<const Token> prompt, Hit& h
   state.keyspace = keyspace;
   state.locations.resize(prompt.size() / block_tokens_);
   state.revocations = session.notice().revocations();
-  HazardSlot& slot = session.lease().word(*state.slot);
+  HazardSlot& slot = session.lease().word(state.slot);
   const auto look = [&] {
     return session.cache().index().lookup(unpack(keyspace->root.load(std::memory_order_relaxed)), prompt,
                                           state.locations, slot);
@@ -336,7 +338,7 @@ size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t f
   AttachedSession& session = *state->attachment->session;
   const auto is_here = [&](size_t block) {
     const auto found = session.cache().find(state->locations[block], state->keyspace->slot_bytes);
-    return found && found->has_value();
+    return found && found->is_here();
   };
   std::vector<bool> is_here_before;
   for (size_t block = first; block < end; ++block)
@@ -370,7 +372,7 @@ LoadSplit AttachedClient::plan(const Hit& hit, std::span<const Token> prompt, si
   if (state == nullptr) return split;
   for (size_t block = first; block < end; ++block) {
     const auto found = state->attachment->session->cache().find(state->locations[block], state->keyspace->slot_bytes);
-    if (found && found->has_value()) continue;
+    if (found && found->is_here()) continue;
     if (split.load_tokens == 0) split.compute_from = split.load_from = block;
     split.load_tokens += block_tokens_;
   }
@@ -398,15 +400,15 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
   AttachedSession& session = *state->attachment->session;
   const KnownKeyspace& keyspace = *state->keyspace;
   auto found = session.cache().find(state->locations[i], keyspace.slot_bytes);
-  if (found && !*found) {
+  if (found && !found->is_here()) {
     if (state->deadline_ns == 0) promote(hit, prompt, i, i + 1);
-    for (uint64_t rest = kLookAgainNs; found && !*found && monotonic_now_ns() < state->deadline_ns;
+    for (uint64_t rest = kLookAgainNs; found && !found->is_here() && monotonic_now_ns() < state->deadline_ns;
          rest = std::min(2 * rest, kLookAgainMostNs)) {
       pause_thread(rest);
       found = session.cache().find(state->locations[i], keyspace.slot_bytes);
     }
   }
-  if (!found || !*found) {
+  if (!found || !found->is_here()) {
     end_before(hit, *state, i, Reason::kLoadFailed);
     return fail(Code::kUnavailable, "the block is not in memory");
   }
@@ -416,8 +418,8 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
   }
   for (; state->key_block < i; ++state->key_block)
     state->key = next_key(state->key, prompt.subspan(state->key_block * block_tokens_, block_tokens_));
-  const std::span<const std::byte> bytes = (*found)->bytes;
-  const bool sound = checksum(bytes) == (*found)->checksum;
+  const std::span<const std::byte> bytes = found->bytes;
+  const bool sound = checksum(bytes) == found->checksum;
   const bool asked_for =
       sound && identity_matches(bytes.first(keyspace.identity_bytes), identity_of(keyspace, prompt, i, state->key));
   // A node that gave this client up may have used the bytes for something else: then neither says anything.

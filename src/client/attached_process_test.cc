@@ -162,8 +162,7 @@ TEST_F(AttachedProcess, ANodeThatComesAndGoes) {
     node = std::move(*Node::start(options(), *counters_));
   }
   for (Child& child : children) {
-    const std::optional<ExitStatus> ended = child.try_wait();
-    ASSERT_FALSE(ended) << "it has ended by itself, " << ended->shell_status();
+    ASSERT_FALSE(child.try_wait()) << "it has ended by itself";
     child.terminate(0);
   }
 }
@@ -187,6 +186,9 @@ class HostileClient : public AttachedProcess {
     }
     if (message->has_ended) return std::nullopt;
     return *decode_frame(std::span<const std::byte>(room).first(message->bytes));
+  }
+  static bool is_refused(const std::optional<AnyFrame>& answer) {
+    return answer && std::holds_alternative<ErrorFrame>(*answer);
   }
   // The code of what it is told before the node hangs up; kOk: nothing.
   static Code refusal(LocalSocket& socket) {
@@ -272,9 +274,7 @@ TEST_F(HostileClient, NumbersThatPointNowhereAreRefused) {
   };
   for (size_t i = 0; i + 1 < questions.size(); ++i) {
     ASSERT_TRUE(send(socket, questions[i]));
-    const std::optional<AnyFrame> answer = next(socket);
-    ASSERT_TRUE(answer) << i;
-    EXPECT_TRUE(std::holds_alternative<ErrorFrame>(*answer)) << i;
+    EXPECT_TRUE(is_refused(next(socket))) << i;
   }
   ASSERT_TRUE(send(socket, questions.back()));
   EXPECT_FALSE(next(socket)) << "only a node sends that";

@@ -1,5 +1,6 @@
 #include "client/mapped_cache.h"
 
+#include <optional>
 #include <utility>
 
 namespace rhizome {
@@ -52,14 +53,14 @@ Result<const Mapping*> MappedCache::chunk(uint32_t number) {
   return added;
 }
 
-Result<std::optional<MappedCache::Block>> MappedCache::find(Location location, uint64_t bytes) {
+Result<MappedCache::Block> MappedCache::find(Location location, uint64_t bytes) {
   const uint32_t segment = DirectoryReader::segment_of(location);
   if (!directory_.knows(location)) {
     const Status added = add_segment(segment);
     if (!added) return fail(added.error());
   }
   const std::optional<BlockPlace> place = directory_.find(location);
-  if (!place) return std::nullopt;
+  if (!place) return Block{};
   const Result<const Mapping*> memory = chunk(place->chunk);
   if (!memory) return fail(memory.error());
   const std::span<const std::byte> all = (*memory)->bytes();

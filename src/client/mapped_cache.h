@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "concurrency/mutex.h"
@@ -50,14 +49,16 @@ class MappedCache {
 
   const IndexReader& index() const { return index_; }
 
-  // A block's slot: its identity and payload (block/identity.h), as they were committed.
+  // A block's slot: its identity and payload (block/identity.h), as they were committed; none when it is not in memory.
   struct Block {
-    std::span<const std::byte> bytes;
+    std::span<const std::byte> bytes = {};
     uint64_t checksum = 0;
+
+    bool is_here() const { return !bytes.empty(); }
   };
-  // `location` is from a look-up whose hazard slot is still set, `bytes` the size of the keyspace's slots. Nothing: it
-  // is not in memory now. kDataLoss: the node says something that cannot be. Other errors: of the source.
-  Result<std::optional<Block>> find(Location location, uint64_t bytes);
+  // `location` is from a look-up whose hazard slot is still set, `bytes` the size of the keyspace's slots. kDataLoss:
+  // the node says something that cannot be. Other errors: of the source.
+  Result<Block> find(Location location, uint64_t bytes);
 
  private:
   static constexpr uint32_t kChunksMax = 1 << 16;

@@ -69,11 +69,11 @@ struct Attached {
     for (size_t i = 0; i < found.size(); ++i) {
       const auto block = cache->find(found[i], kSlotBytes);
       if (!block) ADD_FAILURE() << block.error().reason;
-      if (!block || !*block) continue;
+      if (!block || !block->is_here()) continue;
       ++in_memory;
-      const auto payload = (*block)->bytes.subspan(kSlotBytes - kPayloadBytes);
+      const auto payload = block->bytes.subspan(kSlotBytes - kPayloadBytes);
       wrong += !oracle_matches(payload, user.digest(root), prompt.first((i + 1) * 16));
-      wrong += checksum((*block)->bytes) != (*block)->checksum;
+      wrong += checksum(block->bytes) != block->checksum;
     }
     return in_memory;
   }

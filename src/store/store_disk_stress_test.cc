@@ -78,9 +78,14 @@ void hammer(StoreUser& user, const std::vector<Root>& roots, uint64_t seed, std:
 void come_to_rest(StoreUser& user) {
   const uint64_t deadline = real_clock().monotonic_ns() + 10000 * kMillisecondNs;
   user.store->flush(deadline);
-  // What is under way may still hold a slot for a moment.
-  while (user.store->block_counts().pinned + user.store->slab_usage().reserved_slots > 0 &&
-         real_clock().monotonic_ns() < deadline)
+  // What is under way may still hold a slot for a moment, and what the tier has forgotten be on its way out.
+  const auto is_busy = [&user] {
+    const BlockCounts blocks = user.store->block_counts();
+    const IndexUsage index = user.store->index_usage();
+    return blocks.pinned + user.store->slab_usage().reserved_slots + index.removed_blocks > 0 ||
+           blocks.resident + blocks.below != index.blocks;
+  };
+  while (is_busy() && real_clock().monotonic_ns() < deadline)
     user.store->step();
 }
 
