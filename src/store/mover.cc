@@ -415,7 +415,7 @@ void Mover::write_is_over(Flight& flight, bool is_written, bool again) {
   staging_.give_back(std::exchange(flight.buffer, {}));
   flight.source.release();
   if (flight.around) {
-    around_is_over(flight, is_written, again);
+    around_is_over(flight, *flight.around, is_written, again);
   } else if (is_written) {
     table_.written(flight.ref, static_cast<uint32_t>(flight.image_bytes));
     if (flight.demotes) {
@@ -486,8 +486,7 @@ bool Mover::submit_around() {
   }
 }
 
-void Mover::around_is_over(Flight& flight, bool is_written, bool again) {
-  Around& around = *flight.around;
+void Mover::around_is_over(const Flight& flight, Around& around, bool is_written, bool again) {
   if (again) {
     const MutexLock lock(mutex_);
     waiting_around_.push_front(std::move(around));

@@ -166,7 +166,7 @@ class Mover {
   void finish_write(Flight flight, const TierCompletion& completion) REQUIRES(step_mutex_);
   void write_is_over(Flight& flight, bool is_written, bool again);
   bool submit_around() REQUIRES(step_mutex_);
-  void around_is_over(Flight& flight, bool is_written, bool again);
+  void around_is_over(const Flight& flight, Around& around, bool is_written, bool again);
   bool keep_free() REQUIRES(step_mutex_);
   // More than that, or less than that, of what slots can have is full.
   bool is_above(uint32_t percent) const;

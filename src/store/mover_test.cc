@@ -25,7 +25,10 @@ class Memory {
       table.written(unwritten->ref, 100);
   }
   uint64_t free_bytes() const { return slab->usage().free_bytes; }
-  void free_one() { EXPECT_TRUE(slab->free(table.demote(kSlots)->slot)); }
+  void free_one() {
+    const std::optional<BlockTable::Demoted> demoted = table.demote(kSlots);
+    EXPECT_TRUE(demoted && slab->free(demoted->slot));
+  }
 
   std::unique_ptr<Slab> slab;
   BlockTable table{100};
