@@ -13,6 +13,7 @@
 #include "client/attached_session.h"
 #include "client/client.h"
 #include "codec/geometry_record.h"
+#include "concurrency/epochs.h"
 #include "contract/check.h"
 #include "machine/clock.h"
 #include "machine/thread.h"
@@ -36,32 +37,66 @@ SharedRoot unpack(uint64_t packed) {
   return {static_cast<uint32_t>(packed), static_cast<uint32_t>(packed >> 32)};
 }
 
-// A session and the hits that still read from it. It ends with the last of them once another one has begun.
-struct Attachment {
-  Attachment(std::unique_ptr<AttachedSession> begun, uint64_t number) : session(std::move(begun)), serial(number) {}
+// A keyspace in one session.
+struct OpenedKeyspace {
+  OpenedKeyspace(KeyspaceNumber at_node, SharedRoot begins) : number(at_node), root(pack(begins)) {}
 
-  const std::unique_ptr<AttachedSession> session;
-  const uint64_t serial;  // of this client's sessions, from 1
-  std::atomic<uint32_t> hits{0};
+  const KeyspaceNumber number;
+  std::atomic<uint64_t> root;  // packed
 };
 
-// A keyspace as this process knows it. It keeps its place when the session changes.
+// A session, and what is known of it.
+struct Attachment {
+  explicit Attachment(std::unique_ptr<AttachedSession> begun) : session(std::move(begun)) {}
+
+  const std::unique_ptr<AttachedSession> session;
+  std::atomic<uint32_t> uses{0};
+  std::array<std::atomic<OpenedKeyspace*>, kKeyspacesMax + 1> opened{};  // by the client's number of the keyspace
+  Mutex mutex;
+  std::deque<OpenedKeyspace> owned GUARDED_BY(mutex);
+};
+
+// Keeps an attachment: once another one has begun it ends with its last use.
+class Use {
+ public:
+  Use() = default;
+  explicit Use(Attachment& used) : used_(&used) { used.uses.fetch_add(1, std::memory_order_acq_rel); }
+  ~Use() { reset(); }
+  Use(Use&& other) noexcept : used_(std::exchange(other.used_, nullptr)) {}
+  Use& operator=(Use&& other) noexcept {
+    if (this != &other) {
+      reset();
+      used_ = std::exchange(other.used_, nullptr);
+    }
+    return *this;
+  }
+
+  Attachment* get() const { return used_; }
+  AttachedSession& session() const { return *used_->session; }
+  void reset() {
+    if (Attachment* const used = std::exchange(used_, nullptr)) used->uses.fetch_sub(1, std::memory_order_acq_rel);
+  }
+
+ private:
+  Attachment* used_ = nullptr;
+};
+
+// A keyspace as this process knows it, whatever the session.
 struct KnownKeyspace {
-  KnownKeyspace(const Keyspace& opened, const BlockGeometry& shape)
+  KnownKeyspace(const Keyspace& opened, const BlockGeometry& shape, uint32_t own_number)
       : keyspace(opened),
         geometry(shape),
+        number(own_number),
         root_key(rhizome::root_key(opened.digest())),
         identity_bytes(rhizome::identity_bytes(shape.tokens_count)),
         slot_bytes(identity_bytes + shape.raw_bytes()) {}
 
   const Keyspace keyspace;
   const BlockGeometry geometry;
+  const uint32_t number;
   const BlockKey root_key;
   const uint64_t identity_bytes;
   const uint64_t slot_bytes;
-  std::atomic<uint64_t> root{0};       // packed; of the current session
-  std::atomic<uint64_t> at_node{0};    // number | generation << 32
-  std::atomic<uint64_t> opened_in{0};  // serial of the session that these two are of
 };
 
 }  // namespace
@@ -70,7 +105,7 @@ class AttachedClient final : public Client {
  public:
   AttachedClient(AttachedOptions options, std::unique_ptr<AttachedSession> session, Counters& counters)
       : options_(std::move(options)), counters_(counters), block_tokens_(session->block_tokens()) {
-    current_.store(&attachments_.emplace_back(std::move(session), 1), std::memory_order_release);
+    current_.store(&attachments_.emplace_back(std::move(session)), std::memory_order_release);
   }
   ~AttachedClient() override {
     const MutexLock lock(mutex_);
@@ -97,19 +132,15 @@ class AttachedClient final : public Client {
  protected:
   void abort_draft(uint64_t id) override {
     const MutexLock lock(mutex_);
-    const auto found = drafts_.find(id);
-    RHIZOME_CHECK(found != drafts_.end());
-    Attachment& at = *found->second.attachment;
-    drafts_.erase(found);  // its staging memory first, then the session may go
-    let_go(at);
+    drafts_.erase(id);
   }
 
  private:
   class AttachedHit;
   struct Written {
+    Use use;  // longer than the piece, whose memory it keeps
     StagingPiece piece;
     KnownKeyspace* keyspace = nullptr;
-    Attachment* attachment = nullptr;
     uint32_t first_block = 0;
     uint32_t blocks_count = 0;
     uint64_t payloads_offset = 0;
@@ -122,22 +153,24 @@ class AttachedClient final : public Client {
                : keyspaces_[keyspace.value].load(std::memory_order_acquire);  // pairs with open()
   }
   static AttachedHit* state_of(const Hit& hit);
-  // The session, a new one when the old is broken and it is time to try.
-  Attachment& attachment() EXCLUDES(mutex_);
-  void let_go(Attachment& attachment);
+  // The last session that was begun, broken or not. Waits for nobody.
+  Use current();
+  // The same, or a new one when that is broken and it is time to try.
+  Use attached() EXCLUDES(mutex_);
   // Makes the keyspace known to that session.
-  Result<KeyspaceNumber> open_at(Attachment& attachment, KnownKeyspace& keyspace);
-  Status refresh_root(Attachment& attachment, KnownKeyspace& keyspace);
+  Result<OpenedKeyspace*> open_at(Attachment& attachment, const KnownKeyspace& keyspace);
+  Status refresh_root(AttachedSession& session, OpenedKeyspace& opened);
   Identity identity_of(const KnownKeyspace& keyspace, std::span<const Token> prompt, size_t block,
                        const BlockKey& parent) const;
   void end_before(Hit& hit, AttachedHit& state, size_t block, Reason reason);
-  std::optional<Written> take_room(Attachment& attachment, KnownKeyspace& keyspace, std::span<const Token> tokens,
+  std::optional<Written> take_room(Use use, KnownKeyspace& keyspace, std::span<const Token> tokens,
                                    uint32_t first_block);
 
   const AttachedOptions options_;
   Counters& counters_;
   const uint32_t block_tokens_;
   std::array<std::atomic<KnownKeyspace*>, kKeyspacesMax + 1> keyspaces_{};
+  Epochs epochs_;  // of sections in which current_ is read, until the use is counted
   std::atomic<Attachment*> current_{nullptr};
 
   Mutex mutex_;
@@ -153,11 +186,10 @@ class AttachedClient::AttachedHit final : public HitState {
  public:
   static constexpr uint32_t kNoSlot = UINT32_MAX;
 
-  explicit AttachedHit(AttachedClient& client) : client_(client) {}
   ~AttachedHit() override { detach(); }
 
   void release() override {
-    if (run != 0) attachment->session->lease().clear(slot);
+    if (run != 0) use.session().lease().clear(slot);
     run = 0;
     locations.clear();
     was_asked_for.clear();
@@ -165,28 +197,19 @@ class AttachedClient::AttachedHit final : public HitState {
     key_block = 0;
   }
   // False: all slots of the session are taken.
-  bool attach_to(Attachment& to) {
-    if (attachment != &to) {
+  bool attach_to(Use now) {
+    if (use.get() != now.get()) {
       detach();
-      attachment = &to;
-      to.hits.fetch_add(1, std::memory_order_acq_rel);
+      use = std::move(now);
     }
-    if (slot == kNoSlot) slot = to.session->lease().acquire_slot().value_or(kNoSlot);
+    if (slot == kNoSlot) slot = use.session().lease().acquire_slot().value_or(kNoSlot);
     return slot != kNoSlot;
   }
-  void detach() {
-    if (attachment == nullptr) return;
-    release();
-    if (slot != kNoSlot) attachment->session->lease().give_back(slot);
-    slot = kNoSlot;
-    client_.let_go(*std::exchange(attachment, nullptr));
-  }
 
-  Attachment* attachment = nullptr;
+  Use use;
   uint32_t slot = kNoSlot;
   KnownKeyspace* keyspace = nullptr;
   uint32_t run = 0;
-  uint32_t revocations = 0;  // when the slot was set
   std::vector<Location> locations;
   std::vector<bool> was_asked_for;  // by block, as far as any was: not in memory when it was promoted
   uint64_t deadline_ns = 0;         // of loads that were asked for
@@ -195,7 +218,12 @@ class AttachedClient::AttachedHit final : public HitState {
   size_t key_block = 0;
 
  private:
-  AttachedClient& client_;
+  void detach() {
+    release();
+    if (slot != kNoSlot) use.session().lease().give_back(slot);
+    slot = kNoSlot;
+    use.reset();
+  }
 };
 
 AttachedClient::AttachedHit* AttachedClient::state_of(const Hit& hit) {
@@ -204,54 +232,53 @@ AttachedClient::AttachedHit* AttachedClient::state_of(const Hit& hit) {
 
 // --- sessions
 
-Attachment& AttachedClient::attachment() {
-  Attachment* const now = current_.load(std::memory_order_acquire);
-  if (now->session->is_alive()) return *now;
+Use AttachedClient::current() {
+  const Epochs::Section section(epochs_);
+  return Use(*current_.load(std::memory_order_acquire));
+}
+
+Use AttachedClient::attached() {
+  if (Use now = current(); now.session().is_alive()) return now;
   const MutexLock lock(mutex_);
   Attachment& last = attachments_.back();
   const uint64_t now_ns = monotonic_now_ns();
-  if (last.session->is_alive() || now_ns < attached_ns_ + kReattachAfterNs) return last;
+  if (last.session->is_alive() || now_ns < attached_ns_ + kReattachAfterNs) return Use(last);
   if (attached_ns_ == 0) log_warning("the node is gone: what it has cached is computed again until it is back");
   attached_ns_ = now_ns;
   Result<std::unique_ptr<AttachedSession>> session = AttachedSession::attach(options_);
-  if (!session || (*session)->block_tokens() != block_tokens_) return last;
+  if (!session || (*session)->block_tokens() != block_tokens_) return Use(last);
   log_info("attached to the node again");
   attached_ns_ = 0;
-  Attachment& begun = attachments_.emplace_back(std::move(*session), last.serial + 1);
+  Attachment& begun = attachments_.emplace_back(std::move(*session));
   current_.store(&begun, std::memory_order_release);
-  attachments_.remove_if([&](const Attachment& old) { return &old != &begun && old.hits.load() == 0; });
-  return begun;
+  // Whoever has read the old one before has counted his use by the end of his section.
+  epochs_.wait_for_sections();
+  attachments_.remove_if([&](const Attachment& old) { return &old != &begun && old.uses.load() == 0; });
+  return Use(begun);
 }
 
-void AttachedClient::let_go(Attachment& attachment) {
-  attachment.hits.fetch_sub(1, std::memory_order_acq_rel);
-}
-
-Result<KeyspaceNumber> AttachedClient::open_at(Attachment& attachment, KnownKeyspace& keyspace) {
-  if (keyspace.opened_in.load(std::memory_order_acquire) == attachment.serial) {
-    const uint64_t packed = keyspace.at_node.load(std::memory_order_relaxed);
-    return KeyspaceNumber{static_cast<uint32_t>(packed), static_cast<uint32_t>(packed >> 32)};
-  }
+Result<OpenedKeyspace*> AttachedClient::open_at(Attachment& attachment, const KnownKeyspace& keyspace) {
+  std::atomic<OpenedKeyspace*>& place = attachment.opened[keyspace.number];
+  if (OpenedKeyspace* const known_one = place.load(std::memory_order_acquire)) return known_one;
+  const MutexLock lock(attachment.mutex);
+  if (OpenedKeyspace* const known_one = place.load(std::memory_order_acquire)) return known_one;
   const auto geometry = encode_geometry(keyspace.geometry);
   const auto encoding = keyspace.keyspace.encoding();
   const OpenFrame question{.keyspace = {encoding.begin(), encoding.end()},
                            .geometry = {geometry.begin(), geometry.end()}};
-  const Result<OpenedFrame> opened = attachment.session->ask<OpenedFrame>(question);
-  if (!opened) return fail(opened.error());
-  if (opened->slot_bytes != keyspace.slot_bytes) return fail(Code::kInvalidArgument, "slots of another size");
-  keyspace.root.store(pack({opened->root_run, opened->root_version}), std::memory_order_relaxed);
-  keyspace.at_node.store(opened->keyspace.number | uint64_t{opened->keyspace.generation} << 32,
-                         std::memory_order_relaxed);
-  keyspace.opened_in.store(attachment.serial, std::memory_order_release);
-  return opened->keyspace;
+  const Result<OpenedFrame> reply = attachment.session->ask<OpenedFrame>(question);
+  if (!reply) return fail(reply.error());
+  if (reply->slot_bytes != keyspace.slot_bytes) return fail(Code::kInvalidArgument, "slots of another size");
+  OpenedKeyspace& opened =
+      attachment.owned.emplace_back(reply->keyspace, SharedRoot{reply->root_run, reply->root_version});
+  place.store(&opened, std::memory_order_release);  // pairs with the acquires above
+  return &opened;
 }
 
-Status AttachedClient::refresh_root(Attachment& attachment, KnownKeyspace& keyspace) {
-  const Result<KeyspaceNumber> number = open_at(attachment, keyspace);
-  if (!number) return fail(number.error());
-  const Result<OpenedFrame> opened = attachment.session->ask<OpenedFrame>(AskRootFrame{*number});
-  if (!opened) return fail(opened.error());
-  keyspace.root.store(pack({opened->root_run, opened->root_version}), std::memory_order_relaxed);
+Status AttachedClient::refresh_root(AttachedSession& session, OpenedKeyspace& opened) {
+  const Result<OpenedFrame> reply = session.ask<OpenedFrame>(AskRootFrame{opened.number});
+  if (!reply) return fail(reply.error());
+  opened.root.store(pack({reply->root_run, reply->root_version}), std::memory_order_relaxed);
   return {};
 }
 
@@ -260,27 +287,24 @@ Result<KeyspaceId> AttachedClient::open(const Keyspace& keyspace, const BlockGeo
   if (geometry.tokens_count != block_tokens_) {
     return fail(Code::kInvalidArgument, "blocks of another number of tokens");
   }
-  Attachment& now = attachment();
-  const MutexLock lock(mutex_);
-  uint32_t number = 1;
-  for (KnownKeyspace& known_one : owned_) {
-    if (known_one.keyspace == keyspace) {
-      if (known_one.geometry != geometry) {
-        return fail(Code::kInvalidArgument, "the keyspace has another block shape");
-      }
-      return KeyspaceId{number, 1};
+  const Use now = attached();
+  KnownKeyspace* own = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = std::ranges::find(owned_, keyspace, &KnownKeyspace::keyspace);
+    if (found != owned_.end() && found->geometry != geometry) {
+      return fail(Code::kInvalidArgument, "the keyspace has another block shape");
     }
-    ++number;
+    if (found == owned_.end() && owned_.size() == kKeyspacesMax) {
+      return fail(Code::kResourceExhausted, "too many keyspaces");
+    }
+    own = found != owned_.end() ? &*found
+                                : &owned_.emplace_back(keyspace, geometry, static_cast<uint32_t>(owned_.size() + 1));
+    keyspaces_[own->number].store(own, std::memory_order_release);  // pairs with known()
   }
-  if (number > kKeyspacesMax) return fail(Code::kResourceExhausted, "too many keyspaces");
-  KnownKeyspace& made = owned_.emplace_back(keyspace, geometry);
-  const Result<KeyspaceNumber> opened = open_at(now, made);
-  if (!opened) {
-    owned_.pop_back();
-    return fail(opened.error());
-  }
-  keyspaces_[number].store(&made, std::memory_order_release);  // pairs with known()
-  return KeyspaceId{number, 1};
+  const Result<OpenedKeyspace*> opened = open_at(*now.get(), *own);
+  if (!opened) return fail(opened.error());
+  return KeyspaceId{own->number, 1};
 }
 
 // --- look-ups
@@ -288,29 +312,29 @@ Result<KeyspaceId> AttachedClient::open(const Keyspace& keyspace, const BlockGeo
 void AttachedClient::lookup(KeyspaceId id, std::span<const Token> prompt, Hit& hit) {
   hit.release();
   if (hit.client_ != this) {
-    hit.state_ = std::make_unique<AttachedHit>(*this);
+    hit.state_ = std::make_unique<AttachedHit>();
     hit.client_ = this;
   }
   KnownKeyspace* const keyspace = known(id);
   hit.reason_ = Reason::kNotCacheable;
   if (keyspace == nullptr) return;
   AttachedHit& state = *state_of(hit);
-  Attachment& now = attachment();
-  AttachedSession& session = *now.session;
   hit.reason_ = Reason::kQuota;
-  if (!state.attach_to(now)) return;
+  if (!state.attach_to(current())) return;
   hit.reason_ = Reason::kNeverStored;
-  if (!session.may_read() || !open_at(now, *keyspace)) return;
+  AttachedSession& session = state.use.session();
+  if (!session.may_read()) return;
+  const Result<OpenedKeyspace*> opened = open_at(*state.use.get(), *keyspace);
+  if (!opened) return;
   state.keyspace = keyspace;
   state.locations.resize(prompt.size() / block_tokens_);
-  state.revocations = session.notice().revocations();
   HazardSlot& slot = session.lease().word(state.slot);
   const auto look = [&] {
-    return session.cache().index().lookup(unpack(keyspace->root.load(std::memory_order_relaxed)), prompt,
+    return session.cache().index().lookup(unpack((*opened)->root.load(std::memory_order_relaxed)), prompt,
                                           state.locations, slot);
   };
   RemoteMatch match = look();
-  if (match.root_is_stale && session.is_alive() && refresh_root(now, *keyspace)) match = look();
+  if (match.root_is_stale && refresh_root(session, **opened)) match = look();
   state.locations.resize(match.blocks);
   state.run = match.run;
   hit.blocks_ = match.blocks;
@@ -323,11 +347,13 @@ void AttachedClient::lookup(KeyspaceId id, std::span<const Token> prompt, Hit& h
 size_t AttachedClient::peek(KeyspaceId id, std::span<const Token> prompt) {
   KnownKeyspace* const keyspace = known(id);
   if (keyspace == nullptr) return 0;
-  Attachment& now = attachment();
-  if (!now.session->may_read() || !open_at(now, *keyspace)) return 0;
-  const IndexReader& index = now.session->cache().index();
-  const auto root = [&] { return unpack(keyspace->root.load(std::memory_order_relaxed)); };
-  if (!index.is_current(root()) && !refresh_root(now, *keyspace)) return 0;
+  const Use now = current();
+  if (!now.session().may_read()) return 0;
+  const Result<OpenedKeyspace*> opened = open_at(*now.get(), *keyspace);
+  if (!opened) return 0;
+  const IndexReader& index = now.session().cache().index();
+  const auto root = [&] { return unpack((*opened)->root.load(std::memory_order_relaxed)); };
+  if (!index.is_current(root()) && !refresh_root(now.session(), **opened)) return 0;
   return size_t{index.peek(root(), prompt)} * block_tokens_;
 }
 
@@ -335,7 +361,7 @@ size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t f
   AttachedHit* const state = state_of(hit);
   end = std::min({end, hit.blocks_, prompt.size() / block_tokens_});
   if (state == nullptr || first >= end) return end;
-  AttachedSession& session = *state->attachment->session;
+  AttachedSession& session = state->use.session();
   const auto is_here = [&](size_t block) {
     const auto found = session.cache().find(state->locations[block], state->keyspace->slot_bytes);
     return found && found->is_here();
@@ -349,9 +375,9 @@ size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t f
   std::optional<StagingPiece> piece = session.staging().take(tokens.size_bytes());
   if (!piece) return missing;
   copy_block_bytes(piece->bytes(), std::as_bytes(tokens));
-  const Result<KeyspaceNumber> number = open_at(*state->attachment, *state->keyspace);
-  if (!number) return missing;
-  const LoadFrame question{{.keyspace = *number,
+  const Result<OpenedKeyspace*> opened = open_at(*state->use.get(), *state->keyspace);
+  if (!opened) return missing;
+  const LoadFrame question{{.keyspace = (*opened)->number,
                             .tokens = {piece->offset(), static_cast<uint32_t>(tokens.size())},
                             .first = static_cast<uint32_t>(missing),
                             .end = static_cast<uint32_t>(end)}};
@@ -371,7 +397,7 @@ LoadSplit AttachedClient::plan(const Hit& hit, std::span<const Token> prompt, si
   const AttachedHit* const state = state_of(hit);
   if (state == nullptr) return split;
   for (size_t block = first; block < end; ++block) {
-    const auto found = state->attachment->session->cache().find(state->locations[block], state->keyspace->slot_bytes);
+    const auto found = state->use.session().cache().find(state->locations[block], state->keyspace->slot_bytes);
     if (found && found->is_here()) continue;
     if (split.load_tokens == 0) split.compute_from = split.load_from = block;
     split.load_tokens += block_tokens_;
@@ -397,7 +423,7 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
   AttachedHit* const state = state_of(hit);
   if (state == nullptr || i >= hit.blocks_) return fail(Code::kOutOfRange, "the hit has no such block");
   if (prompt.size() / block_tokens_ <= i) return fail(Code::kOutOfRange, "the prompt has no such block");
-  AttachedSession& session = *state->attachment->session;
+  AttachedSession& session = state->use.session();
   const KnownKeyspace& keyspace = *state->keyspace;
   auto found = session.cache().find(state->locations[i], keyspace.slot_bytes);
   if (found && !found->is_here()) {
@@ -423,7 +449,7 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
   const bool asked_for =
       sound && identity_matches(bytes.first(keyspace.identity_bytes), identity_of(keyspace, prompt, i, state->key));
   // A node that gave this client up may have used the bytes for something else: then neither says anything.
-  if (session.notice().was_revoked_since(state->revocations)) {
+  if (session.notice().was_revoked_since(0)) {
     end_before(hit, *state, i, Reason::kLoadFailed);
     return fail(Code::kUnavailable, "the node has ended the session");
   }
@@ -442,20 +468,20 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
 // --- stores
 
 // Room for the tokens and for as many of the blocks as there is; nothing: not even for one.
-std::optional<AttachedClient::Written> AttachedClient::take_room(Attachment& attachment, KnownKeyspace& keyspace,
+std::optional<AttachedClient::Written> AttachedClient::take_room(Use use, KnownKeyspace& keyspace,
                                                                  std::span<const Token> tokens, uint32_t first_block) {
   const uint64_t payload_bytes = keyspace.slot_bytes - keyspace.identity_bytes;
   for (uint64_t blocks = tokens.size() / block_tokens_ - first_block; blocks > 0; blocks /= 2) {
     const uint64_t tokens_count = (first_block + blocks) * block_tokens_;
     const uint64_t payloads_at = (tokens_count * sizeof(Token) + StagingArea::kAlignment - 1) /
                                  StagingArea::kAlignment * StagingArea::kAlignment;
-    std::optional<StagingPiece> piece = attachment.session->staging().take(payloads_at + blocks * payload_bytes);
+    std::optional<StagingPiece> piece = use.session().staging().take(payloads_at + blocks * payload_bytes);
     if (!piece) continue;
     copy_block_bytes(piece->bytes().first(tokens_count * sizeof(Token)), std::as_bytes(tokens.first(tokens_count)));
     Written written;
+    written.use = std::move(use);
     written.piece = std::move(*piece);
     written.keyspace = &keyspace;
-    written.attachment = &attachment;
     written.first_block = first_block;
     written.blocks_count = static_cast<uint32_t>(blocks);
     written.payloads_offset = payloads_at;
@@ -472,14 +498,14 @@ Result<Draft> AttachedClient::reserve(KeyspaceId id, std::span<const Token> toke
   if (tokens.size() % block_tokens_ != 0 || first_block > blocks || blocks > UINT32_MAX) {
     return fail(Code::kInvalidArgument, "not a whole number of blocks, or fewer than first_block");
   }
-  Attachment& now = attachment();
-  if (!now.session->is_alive()) return fail(Code::kUnavailable, "the node is gone");
+  Use now = attached();
+  if (!now.session().is_alive()) return fail(Code::kUnavailable, "the node is gone");
   const auto stored = static_cast<uint32_t>(peek(id, tokens) / block_tokens_);
   if (stored < first_block) return fail(Code::kFailedPrecondition, "a block before is not stored");
   Draft draft;
   draft.first_block_ = stored;
   if (stored == blocks) return draft;
-  std::optional<Written> written = take_room(now, *keyspace, tokens, stored);
+  std::optional<Written> written = take_room(std::move(now), *keyspace, tokens, stored);
   if (!written) return fail(Code::kResourceExhausted, "all of the staging memory is in use");
   const uint64_t payload_bytes = keyspace->slot_bytes - keyspace->identity_bytes;
   for (uint64_t i = 0; i < written->blocks_count; ++i) {
@@ -487,7 +513,6 @@ Result<Draft> AttachedClient::reserve(KeyspaceId id, std::span<const Token> toke
         written->piece.bytes().subspan(written->payloads_offset + i * payload_bytes, payload_bytes));
   }
   draft.client_ = this;
-  now.hits.fetch_add(1, std::memory_order_acq_rel);  // its staging memory is in use
   const MutexLock lock(mutex_);
   draft.id_ = ++last_draft_;
   drafts_.emplace(draft.id_, std::move(*written));
@@ -507,22 +532,16 @@ size_t AttachedClient::commit(Draft draft) {
     written = std::move(found->second);
     drafts_.erase(found);
   }
-  Attachment& at = *written.attachment;
-  size_t visible = 0;
-  if (const Result<KeyspaceNumber> number = open_at(at, *written.keyspace)) {
-    const uint64_t offset = written.piece.offset();
-    const CommitFrame question{.keyspace = *number,
-                               .tokens = {offset, written.tokens_count},
-                               .first_block = written.first_block,
-                               .blocks_count = written.blocks_count,
-                               .payloads_offset = offset + written.payloads_offset};
-    if (const Result<CommittedFrame> committed = at.session->ask<CommittedFrame>(question)) {
-      visible = committed->visible_count;
-    }
-  }
-  written.piece.give_back();
-  let_go(at);
-  return visible;
+  const Result<OpenedKeyspace*> opened = open_at(*written.use.get(), *written.keyspace);
+  if (!opened) return 0;
+  const uint64_t offset = written.piece.offset();
+  const CommitFrame question{.keyspace = (*opened)->number,
+                             .tokens = {offset, written.tokens_count},
+                             .first_block = written.first_block,
+                             .blocks_count = written.blocks_count,
+                             .payloads_offset = offset + written.payloads_offset};
+  const Result<CommittedFrame> committed = written.use.session().ask<CommittedFrame>(question);
+  return committed ? committed->visible_count : 0;
 }
 
 Result<std::unique_ptr<Client>> make_attached_client(AttachedOptions options, Counters& counters) {

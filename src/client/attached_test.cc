@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "block/oracle.h"
 #include "client/attached_user_fixture.h"
 #include "machine/clock.h"
 #include "machine/random.h"
@@ -162,6 +163,50 @@ TEST_F(AttachedTest, ASessionThatTheNodeHasEndedIsNotReadFrom) {
   EXPECT_EQ(user.client->peek(user.id, prompt), 0u);
   user.client->lookup(user.id, prompt, user.hit);
   EXPECT_EQ(user.hit.blocks_count(), 0u);
+}
+
+// One client, which finds the node again in whichever thread needs it first.
+TEST_F(AttachedTest, ThreadsOfOneClientAndANodeThatComesAndGoes) {
+  set_log_level(LogLevel::kSilent);
+  auto node = start(options());
+  AttachedUser user(socket());
+  const Digest keyspace = keyspace_named("a").digest();
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> stored{0};
+  std::atomic<uint64_t> wrong{0};
+  std::vector<Thread> threads;
+  for (Token number = 0; number < 3; ++number) {
+    threads.push_back(std::move(*start_thread("user", [&, number] {
+      Hit hit;
+      for (Token round = 0; !stop.load(std::memory_order_relaxed); ++round) {
+        const auto prompt = chain(1000 * (round % 7) + number, 8);
+        if (Result<Draft> draft = user.client->reserve(user.id, prompt, 0)) {
+          for (size_t i = 0; i < draft->blocks_count(); ++i) {
+            fill_oracle(draft->payload(i), keyspace, std::span(prompt).first((draft->first_block() + i + 1) * 16));
+          }
+          stored += user.client->commit(std::move(*draft));
+        }
+        user.client->lookup(user.id, prompt, hit);
+        for (size_t i = 0; i < hit.blocks_count(); ++i) {
+          const auto bytes = user.client->read(hit, prompt, i);
+          if (bytes) wrong += !oracle_matches(*bytes, keyspace, std::span(prompt).first((i + 1) * 16));
+        }
+      }
+    })));
+  }
+  for (int round = 0; round < 4; ++round) {
+    const uint64_t before = stored.load();
+    const uint64_t began = monotonic_now_ns();
+    while (stored.load() < before + 50 && monotonic_now_ns() < began + 20'000'000'000)
+      pause_thread(1'000'000);
+    EXPECT_GE(stored.load(), before + 50) << "they have found it again";
+    node.reset();
+    node = start(options());
+  }
+  stop = true;
+  for (Thread& thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong.load(), 0u);
 }
 
 TEST_F(AttachedTest, ThereAreNoMoreHitsThanSlots) {
