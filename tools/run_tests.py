@@ -9,7 +9,7 @@
   tsan      the thread sanitizer, tests labelled concurrency
   lint      clang-tidy on the files that changed since they last passed here; with --all on every file
 
-Each leg prints what it does; the last line says how many tests passed and failed over all of them.
+Each leg prints what it does; at the end stand the names of what failed, and the last line says how many tests passed and failed over all of them.
 """
 import concurrent.futures
 import hashlib
@@ -32,6 +32,7 @@ class Score:
 
     def __init__(self):
         self.passed, self.failed, self.skipped = 0, 0, 0
+        self.said = []  # of what failed: its name, and where it first says so
 
     def add(self, ok):
         if ok:
@@ -43,6 +44,7 @@ class Score:
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+        self.said += other.said
         return self
 
 
@@ -68,6 +70,10 @@ def sources(*suffixes):
     return [name for name in listed if name.endswith(suffixes) and (ROOT / name).is_file()]
 
 
+def one_line(text):
+    return ' '.join(text.split())[:400]
+
+
 def count_gtest(path, score):
     """Adds the cases of one gtest program; true if none failed."""
     suite = xml.etree.ElementTree.parse(path).getroot()
@@ -77,8 +83,10 @@ def count_gtest(path, score):
         for told in case.iter('property'):
             if told.get('name') == 'counted':
                 print(f'{case.get("classname")}.{case.get("name")}: {told.get("value")}', flush=True)
-        if case.find('failure') is not None:
+        failure = case.find('failure')
+        if failure is not None:
             score.failed += 1
+            score.said.append(f'{case.get("classname")}.{case.get("name")}: {one_line(failure.get("message") or "")}')
             clean = False
         elif case.get('result') == 'skipped' or case.get('status') == 'notrun':
             score.skipped += 1
@@ -95,6 +103,7 @@ def count_unittest(output, score):
     told = {what: int(n) for what, n in re.findall(r'(failures|errors|skipped)=(\d+)', output)}
     bad = told.get('failures', 0) + told.get('errors', 0)
     score.failed += bad
+    score.said += re.findall(r'^(?:FAIL|ERROR): (.+)$', output, re.M)
     score.skipped += told.get('skipped', 0)
     score.passed += max(0, int(count[1]) - bad - told.get('skipped', 0))
     return bad == 0 and int(count[1]) > 0
@@ -113,6 +122,7 @@ def count_program(case, counted, score):
         score.passed += ok
     if clean and not ok:
         score.add(False)  # each case passed, and then the program died, leaked or took too long
+        score.said.append(f'{case.get("name")}: {one_line(output[-400:])}')
     return ok and clean
 
 
@@ -236,7 +246,7 @@ def main():
         rows.append(f'{name:8} {score.passed:5} passed {score.failed:4} failed {score.skipped:4} skipped '
                     f'{time.monotonic() - start:7.0f} s')
         total += score
-    print('\n' + '\n'.join(rows))
+    print('\n' + '\n'.join([f'failed: {line}' for line in total.said] + rows))
     skipped = f', {total.skipped} skipped' if total.skipped else ''
     print(f'{total.passed} passed, {total.failed} failed{skipped}')
     sys.exit(1 if total.failed or not total.passed else 0)
