@@ -9,6 +9,8 @@ namespace {
 constexpr double kHalfLifeNs = 30e9;
 // A load must be this much better: what it costs besides, and what the model does not know.
 constexpr double kMarginShare = 0.1;
+// Of one observation, after some two minutes.
+constexpr double kForgottenWeight = 0.05;
 
 double decay(uint64_t& last_ns, uint64_t now_ns) {
   const uint64_t passed = now_ns > last_ns && last_ns != 0 ? now_ns - last_ns : 0;
@@ -26,6 +28,11 @@ void LoadCost::observe(uint64_t bytes, double seconds, uint64_t now_ns) {
   seconds_ = seconds_ * kept + seconds;
   bytes_squared_ = bytes_squared_ * kept + size * size;
   bytes_seconds_ = bytes_seconds_ * kept + size * seconds;
+}
+
+void LoadCost::forget_old(uint64_t now_ns) {
+  uint64_t last_ns = last_ns_;
+  if (weight_ * decay(last_ns, now_ns) < kForgottenWeight) *this = LoadCost();
 }
 
 double LoadCost::bytes_per_second() const {

@@ -16,6 +16,9 @@ namespace rhizome {
 class LoadCost {
  public:
   void observe(uint64_t bytes, double seconds, uint64_t now_ns);
+  // Nothing is known any more once the last observations are some minutes old: a tier that is not asked since it was
+  // slow would be slow for ever.
+  void forget_old(uint64_t now_ns);
   bool is_known() const { return weight_ > 0; }
   double seconds(uint64_t bytes) const;
   double latency_seconds() const;
@@ -84,6 +87,8 @@ class LoadModel {
   void observe_compute(uint64_t tokens, uint64_t before, double seconds, uint64_t now_ns) {
     compute_.observe(tokens, before, seconds, now_ns);
   }
+  // Before plan(), predict() and load_cost() are believed.
+  void forget_old_loads(uint64_t now_ns) { load_.forget_old(now_ns); }
   const LoadCost& load_cost() const { return load_; }
   const ComputeCost& compute_cost() const { return compute_; }
 

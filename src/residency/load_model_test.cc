@@ -50,6 +50,22 @@ TEST(LoadCost, FollowsADeviceThatBecomesSlow) {
   EXPECT_GT(cost.seconds(1000000), 0.08);
 }
 
+TEST(LoadCost, ForgetsWhatIsOld) {
+  LoadCost cost;
+  cost.observe(1000000, 10, kSecond);
+  cost.forget_old(100 * kSecond);
+  EXPECT_TRUE(cost.is_known());
+  cost.forget_old(200 * kSecond);
+  EXPECT_FALSE(cost.is_known());
+  EXPECT_EQ(cost.seconds(1000000), 0);
+  for (uint64_t i = 0; i < 1000; ++i)
+    cost.observe(1000000, 10, 200 * kSecond + i);
+  cost.forget_old(400 * kSecond);
+  EXPECT_TRUE(cost.is_known()) << "what was seen often is believed longer";
+  cost.forget_old(800 * kSecond);
+  EXPECT_FALSE(cost.is_known());
+}
+
 TEST(ComputeCost, LearnsAllThreeTerms) {
   ComputeCost cost;
   std::mt19937_64 random(6);

@@ -270,6 +270,7 @@ void Mover::observe_late(uint64_t bytes, uint64_t waited_ns) {
 
 LoadPlan Mover::plan(const LoadQuestion& question) {
   const MutexLock lock(mutex_);
+  model_.forget_old_loads(clock_.monotonic_ns());
   return model_.plan(question);
 }
 
@@ -313,6 +314,7 @@ WriteDecision Mover::decide(WriteCandidate candidate, const KeyspaceForm& keyspa
   candidate.bytes = keyspace.slot_bytes;
   const auto tokens = static_cast<uint64_t>(keyspace.geometry.tokens_count);
   const MutexLock lock(mutex_);
+  model_.forget_old_loads(now_ns);
   if (model_.compute_cost().is_known() && model_.load_cost().is_known() && tokens > 0) {
     // A block is loaded with others: the latency of a load alone says nothing about it.
     candidate.load_seconds = static_cast<double>(candidate.bytes) / model_.load_cost().bytes_per_second();

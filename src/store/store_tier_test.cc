@@ -361,32 +361,56 @@ TEST(StoreTier, WatermarksOfKvCacheFabric) {
   EXPECT_EQ(user.count(Counter::kEvictions), 0u);
 }
 
+// Eight blocks that are in the tier alone, from where they took two seconds of the test's clock a first time; an engine
+// that computes them in `compute_seconds`.
+void learn_slow_loads(TieredUser& user, Root root, std::span<const Token> tokens, double compute_seconds) {
+  user.put_below(root, tokens);
+  StoredPrefix prefix = user.look_up(root, tokens);
+  EXPECT_EQ(user.store->promote(prefix, tokens, 0, 8), 8u);
+  user.clock.advance_ns(2 * kSecondNs);
+  user.settle();
+  EXPECT_EQ(user.read_all(root, prefix, tokens), 8u);
+  prefix.release();
+  for (int i = 0; i < 10; ++i)
+    user.store->observe_compute(128, 0, compute_seconds);
+  user.push_out();
+}
+
 // A tier that is slower than computing is left alone; computing is what the engine reported.
 TEST(StoreTier, AThrottledTierIsNotWaitedFor) {
   TieredUser user;
   const Root a = user.open(keyspace_named("a"));
   const std::vector<Token> tokens = chain(1, 8);
-  user.put_below(a, tokens);
-  // The first load takes two seconds of the test's clock; the engine computes the same in 10 ms.
-  StoredPrefix prefix = user.look_up(a, tokens);
-  EXPECT_EQ(user.store->promote(prefix, tokens, 0, 8), 8u);
-  user.clock.advance_ns(2 * kSecondNs);
-  user.settle();
-  EXPECT_EQ(user.read_all(a, prefix, tokens), 8u);
-  prefix.release();
-  for (int i = 0; i < 10; ++i)
-    user.store->observe_compute(128, 0, 0.01);
-  user.push_out();
+  learn_slow_loads(user, a, tokens, 0.01);
   EXPECT_EQ(user.get(a, tokens), 0u);
   EXPECT_EQ(user.reason, Reason::kLoadFailed);
   EXPECT_EQ(user.count(Counter::kDecisionsCompute), 1u);
   EXPECT_EQ(user.count(Counter::kPromotions), 8u);
   // And the twin: an engine that needs ten seconds is better off with the two.
+  TieredUser slow_engine;
+  const Root b = slow_engine.open(keyspace_named("a"));
+  learn_slow_loads(slow_engine, b, tokens, 10);
+  EXPECT_EQ(slow_engine.get(b, tokens), 8u);
+  EXPECT_EQ(slow_engine.count(Counter::kPromotions), 16u);
+}
+
+// Else nothing would be written to it, and so nothing loaded, ever again.
+TEST(StoreTier, ATierThatWasSlowIsTriedAgain) {
+  TieredUser user;
+  const Root a = user.open(keyspace_named("a"));
+  const std::vector<Token> old_tokens = chain(1, 8);
+  const std::vector<Token> new_tokens = chain(1000, 8);
+  learn_slow_loads(user, a, old_tokens, 0.01);
+  const uint64_t written = user.count(Counter::kBlocksWritten);
+  user.put(a, new_tokens);
+  user.write_all();
+  EXPECT_EQ(user.count(Counter::kBlocksWritten), written) << "it is not worth it";
   user.clock.advance_ns(600 * kSecondNs);
-  for (int i = 0; i < 10; ++i)
-    user.store->observe_compute(128, 0, 10);
-  EXPECT_EQ(user.get(a, tokens), 8u);
-  EXPECT_EQ(user.count(Counter::kPromotions), 16u);
+  EXPECT_EQ(user.get(a, old_tokens), 8u);
+  user.clock.advance_ns(600 * kSecondNs);
+  user.put(a, chain(2000, 8));
+  user.write_all();
+  EXPECT_EQ(user.count(Counter::kBlocksWritten), written + 8) << "and so it is known how fast it is now";
 }
 
 // A tier in whose collect() somebody copies blocks on the reader's way.
