@@ -9,7 +9,8 @@
   tsan      the thread sanitizer, tests labelled concurrency
   lint      clang-tidy on the files that changed since they last passed here; with --all on every file
 
-Each leg prints what it does; at the end stand the names of what failed, and the last line says how many tests passed and failed over all of them.
+Each leg prints what it does; at the end stand the names of what failed, and the last line says how many tests passed
+and failed over all of them.
 """
 import concurrent.futures
 import hashlib

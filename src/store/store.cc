@@ -23,6 +23,7 @@ constexpr uint64_t kStagingBytesMin = 1 << 20;
 constexpr uint64_t kStagingBytesMax = 32 << 20;
 constexpr uint64_t kSketchBytesPerBlock = 16;
 constexpr uint64_t kShareOfSharedIndex = 32;
+constexpr uint32_t kReservationsPerNote = 8;
 constexpr uint64_t kSharedIndexBytesMax = 512 << 20;
 // How long the store's thread rests when there is nothing to do.
 constexpr uint64_t kRestNs = 200000000;
@@ -162,6 +163,9 @@ Result<BlockDraft> Store::reserve(Root root, std::span<const Token> tokens, uint
   if (tokens.size() % options_.block_tokens != 0 || first_block > blocks || blocks > UINT32_MAX) {
     return fail(Code::kInvalidArgument, "not a whole number of blocks, or fewer than first_block");
   }
+  // The tables in which other processes say what they use are small: who waits until something has to leave has lost
+  // most of what was used before memory was full.
+  if (reservations_.fetch_add(1, std::memory_order_relaxed) % kReservationsPerNote == 0) note_remote_uses();
   std::vector<Location> stored(blocks);
   Match match = index_.lookup(root, tokens, stored);
   stored.resize(match.blocks);

@@ -225,6 +225,7 @@ class Store {
   // These three only with readers in other processes.
   const Mapping index_memory_;
   const std::unique_ptr<RemoteUses> remote_uses_;
+  std::atomic<uint32_t> reservations_{0};
   const std::unique_ptr<BlockDirectory> directory_;
   BlockTable table_;
   Index index_;

@@ -328,5 +328,23 @@ TEST(Store, ReusedSlotsHoldNothingOfTheirEarlierOwner) {
   EXPECT_EQ(seen[0], seen[1]);
 }
 
+class AskedReaders final : public RemoteReaders {
+ public:
+  void collect(std::vector<RunId>&) override {}
+  void take_touches(const std::function<void(RunId, uint32_t)>&) override { ++times; }
+  size_t times = 0;
+};
+
+// Their tables are small: what they used before memory was full would be lost.
+TEST(Store, OtherProcessesAreAskedWhatTheyUseBeforeMemoryIsFull) {
+  AskedReaders readers;
+  StoreUser user(StoreOptions{.memory_bytes = 16 * kMiB, .remote_readers = &readers});
+  const Root a = user.open(keyspace_named("a"));
+  for (Token number = 0; number < 64; ++number)
+    user.put(a, blocks_of({number}));
+  EXPECT_EQ(user.count(Counter::kEvictions), 0u);
+  EXPECT_GE(readers.times, 8u);
+}
+
 }  // namespace
 }  // namespace rhizome
