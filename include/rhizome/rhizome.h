@@ -271,8 +271,10 @@ RHIZOME_API rhizome_code rhizome_hit_promote(rhizome_hit* hit, size_t first, siz
                                              rhizome_error* error);
 /* The payload of a block, verified. Readable until the hit is released or used again. Waits for a block that is being
  * loaded, no longer than its deadline. Cheapest in ascending order. OUT_OF_RANGE: no such block. DATA_LOSS: it did not
- * verify, and is gone from the cache. UNAVAILABLE: its load failed or was late. After these two the hit ends before
- * the block, which is computed like any other. */
+ * verify, and is gone from the cache. UNAVAILABLE: its load failed or was late, or the node has ended the session.
+ * After these two the hit ends before the block, which is computed like any other. A node that has ended a session, as
+ * no node does to a client that behaves but at its own end, may use the memory for other blocks: who attaches reads the
+ * last block once more when all are copied, and believes them if that succeeds. */
 RHIZOME_API rhizome_code rhizome_hit_read(rhizome_hit* hit, size_t block, const void** payload, size_t* payload_bytes,
                                           rhizome_error* error);
 /* Its pointers are no longer good. NULL does nothing. */

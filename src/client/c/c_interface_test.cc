@@ -369,7 +369,7 @@ TEST_F(CInterface, Stats) {
   EXPECT_EQ(rhizome_client_stats(client_, text.data(), needed, &needed, told_.get()), RHIZOME_OK);
   EXPECT_EQ(text.find('\0'), needed - 1);
   EXPECT_EQ(text[needed], 'x');
-  EXPECT_NE(text.find("\nrhizome_blocks_stored 3\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nrhizome_blocks_stored{tier=\"slab\"} 3\n"), std::string::npos) << text;
   text.assign(needed, 'x');
   EXPECT_EQ(rhizome_client_stats(client_, text.data(), 9, nullptr, told_.get()), RHIZOME_OUT_OF_RANGE);
   EXPECT_STREQ(text.c_str(), "rhizome_");
@@ -507,8 +507,19 @@ TEST_F(CInterface, TheCacheOfANode) {
     const auto prompt = blocks_of({1, 2, 3});
     EXPECT_EQ(writer.put(prompt), 3u);
     EXPECT_EQ(reader.get(prompt), 3u);
+    const void* payload = nullptr;
+    size_t bytes = 0;
+    EXPECT_EQ(rhizome_hit_read(reader.hit, 2, &payload, &bytes, told_.get()), RHIZOME_OK);
+    const std::vector<std::byte> before(static_cast<const std::byte*>(payload),
+                                        static_cast<const std::byte*>(payload) + bytes);
     node->reset();
-    EXPECT_TRUE(reader.is_right(prompt, 2)) << "what is held stays";
+    EXPECT_EQ(std::memcmp(payload, before.data(), bytes), 0) << "what is mapped stays";
+    EXPECT_EQ(rhizome_hit_read(reader.hit, 2, &payload, &bytes, told_.get()), RHIZOME_UNAVAILABLE)
+        << "that it may be used is another question";
+    EXPECT_FALSE(told_.message().empty());
+    EXPECT_EQ(rhizome_hit_blocks_count(reader.hit), 2u);
+    EXPECT_EQ(rhizome_hit_reason(reader.hit), RHIZOME_REASON_LOAD_FAILED);
+    EXPECT_EQ(reader.get(prompt), 0u);
     EXPECT_EQ(writer.put(blocks_of({1, 2, 3, 4})), 0u);
     EXPECT_EQ(writer.told.code(), RHIZOME_UNAVAILABLE);
     EXPECT_FALSE(writer.told.message().empty());

@@ -106,7 +106,10 @@ std::string stats_text(const Counters& counters) {
     const CounterInfo& about = counter_info(counter);
     text += about.name;
     if (!about.labels.empty()) text.append("{").append(about.labels).append("}");
-    text.append(" ").append(std::to_string(counters.get(counter))).append("\n");
+    const uint64_t value = counters.get(counter);
+    const bool is_time = about.kind == CounterKind::kNanoseconds;
+    text.append(" ").append(is_time ? std::to_string(static_cast<double>(value) / 1e9) : std::to_string(value));
+    text += '\n';
   }
   return text;
 }
