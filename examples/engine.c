@@ -4,7 +4,7 @@
  *   engine --disk DIRECTORY      the same, and a second run finds what the first has computed
  *   engine --attach SOCKET       the cache of a node, shared with other processes
  *
- * Its "KV" is made of a hash over all tokens so far, as real KV depends on all of them. docs/c.md explains the calls. */
+ * Its "KV" is a hash over all tokens so far, as real KV depends on all of them. docs/c.md explains the calls. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
