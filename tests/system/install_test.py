@@ -1,4 +1,4 @@
-"""What `make install` gives to others' programs: they find the library in both ways, wherever its tree has been moved."""
+"""What `make install` gives to others: both ways in which their programs find the library, in a tree that was moved."""
 import pathlib
 import re
 import shutil

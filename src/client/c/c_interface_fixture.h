@@ -38,11 +38,13 @@ inline rhizome_embedded_options embedded_options(uint64_t memory_bytes = 8 * kTe
 
 // The fields that every keyspace has; they refer to `tenant`.
 inline std::vector<rhizome_keyspace_field> test_fields(std::string_view tenant = "a") {
-  return {
-      RHIZOME_TEXT_FIELD(RHIZOME_FIELD_ENGINE, "engine"),     RHIZOME_TEXT_FIELD(RHIZOME_FIELD_WEIGHTS, "weights"),
-      RHIZOME_TEXT_FIELD(RHIZOME_FIELD_LAYOUT, "layout"),     RHIZOME_TEXT_FIELD(RHIZOME_FIELD_MEMORY_CLASS, "dense"),
-      RHIZOME_TEXT_FIELD(RHIZOME_FIELD_ROPE, "rope"),         RHIZOME_TEXT_FIELD(RHIZOME_FIELD_ATTENTION, "causal"),
-      {RHIZOME_FIELD_TENANT, 0, tenant.data(), tenant.size()}};
+  return {RHIZOME_TEXT_FIELD(RHIZOME_FIELD_ENGINE, "engine"),
+          RHIZOME_TEXT_FIELD(RHIZOME_FIELD_WEIGHTS, "weights"),
+          RHIZOME_TEXT_FIELD(RHIZOME_FIELD_LAYOUT, "layout"),
+          RHIZOME_TEXT_FIELD(RHIZOME_FIELD_MEMORY_CLASS, "dense"),
+          RHIZOME_TEXT_FIELD(RHIZOME_FIELD_ROPE, "rope"),
+          RHIZOME_TEXT_FIELD(RHIZOME_FIELD_ATTENTION, "causal"),
+          {RHIZOME_FIELD_TENANT, 0, std::as_bytes(std::span(tenant)).data(), tenant.size()}};
 }
 
 // Blocks of which only the size is known. Refers to `fields`.

@@ -410,8 +410,8 @@ TEST_F(CInterface, BlocksThatAreNotThere) {
   const auto prompt = blocks_of({1, 2});
   user.put(prompt);
   user.get(prompt);
-  const void* payload = &payload;
   size_t bytes = 1;
+  const void* payload = &bytes;
   for (const size_t block : {size_t{2}, size_t{UINT32_MAX} + 1, SIZE_MAX}) {
     expect_refused("no such block", RHIZOME_OUT_OF_RANGE,
                    [&](auto* error) { return rhizome_hit_read(user.hit, block, &payload, &bytes, error); });

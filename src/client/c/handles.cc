@@ -38,8 +38,8 @@ struct HandleTable::Slot {
 };
 
 HandleTable& HandleTable::of_process() {
-  static auto* const table = new HandleTable();
-  return *table;
+  static HandleTable& table = *new HandleTable();
+  return table;
 }
 
 HandleTable::~HandleTable() {
