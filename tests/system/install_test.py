@@ -48,8 +48,8 @@ class Install(program.Case):
             'cmake_minimum_required(VERSION 3.25)\nproject(consumer LANGUAGES C)\n'
             'find_package(rhizome 0.1 REQUIRED)\nadd_executable(engine engine.c)\n'
             'target_link_libraries(engine PRIVATE rhizome::rhizome)\n')
-        self.must('cmake', '-S', source, '-B', self.folder / 'build', f'-DCMAKE_PREFIX_PATH={self.prefix}',
-                  f'-DCMAKE_C_FLAGS={" ".join(STRICT)}')
+        self.must('cmake', '-G', 'Ninja', '-S', source, '-B', self.folder / 'build',
+                  f'-DCMAKE_PREFIX_PATH={self.prefix}', f'-DCMAKE_C_FLAGS={" ".join(STRICT)}')
         self.must('cmake', '--build', self.folder / 'build')
         self.assertRegex(self.must(self.folder / 'build/engine'), EXPECTED)
 
