@@ -54,12 +54,18 @@ TEST(CStress, OneHandleTwoThreads) {
       ASSERT_EQ(rhizome_lookup(user.keyspace, prompt.data(), prompt.size(), &hit, nullptr), RHIZOME_OK);
       std::atomic<int> ended{0};
       std::atomic<int> released{0};
+      std::atomic<int> arrived{0};
       const auto work = [&] {
         const void* payload = nullptr;
         size_t bytes = 0;
         const rhizome_code read = rhizome_hit_read(hit, 2, &payload, &bytes, nullptr);
         EXPECT_TRUE(read == RHIZOME_OK || read == RHIZOME_INVALID_ARGUMENT);
         released += rhizome_hit_release(hit) == RHIZOME_OK;
+        // As nearly at once as can be.
+        ++arrived;
+        for (int i = 0; arrived < 2; ++i) {
+          if (i > 10'000) yield_thread();
+        }
         ended += rhizome_draft_commit(draft, nullptr, nullptr) == RHIZOME_OK;
       };
       Thread other = std::move(*start_thread("other", work));

@@ -69,7 +69,6 @@ class DraftObject final : public HandleObject {
   const Held<ClientObject> owner;
   Mutex mutex;
   Draft draft GUARDED_BY(mutex);
-  bool has_ended GUARDED_BY(mutex) = false;
 };
 
 // kInvalidArgument, with `reason`: it is closed, or was never a handle of such an object.

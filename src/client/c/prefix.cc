@@ -1,4 +1,5 @@
 // The C interface: hits and drafts.
+#include <bit>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -88,7 +89,7 @@ Value of_draft(const rhizome_draft* handle, Value otherwise, Get get) noexcept {
     if (!held) return otherwise;
     DraftObject& object = *held;
     const MutexLock lock(object.mutex);
-    return object.has_ended ? otherwise : get(object.draft);
+    return get(object.draft);
   });
 }
 
@@ -113,7 +114,6 @@ Status place_of(const rhizome_draft* handle, size_t i, void** payload, size_t* p
   if (!held) return fail(held.error());
   DraftObject& object = **held;
   const MutexLock lock(object.mutex);
-  if (object.has_ended) return fail(Code::kInvalidArgument, "this is no draft, or it has ended");
   if (i >= object.draft.blocks_count()) return fail(Code::kOutOfRange, "the draft has no such block");
   const std::span<std::byte> bytes = object.draft.payload(i);
   *payload = bytes.data();
@@ -127,10 +127,10 @@ Status commit(const rhizome_draft* handle, size_t* visible_count) {
   if (!held) return fail(held.error());
   DraftObject& object = **held;
   const MutexLock lock(object.mutex);
-  // Two threads may have come this far with one draft.
-  if (std::exchange(object.has_ended, true)) return fail(Code::kInvalidArgument, "this is no draft, or it has ended");
-  // Closed first: whatever happens, it has ended.
-  HandleTable::of_process().close(std::bit_cast<uint64_t>(handle), HandleKind::kDraft);
+  // First of all: whatever happens it has ended, and of two threads that have come this far one ends it.
+  if (!HandleTable::of_process().close(std::bit_cast<uint64_t>(handle), HandleKind::kDraft)) {
+    return fail(Code::kInvalidArgument, "this is no draft, or it has ended");
+  }
   const size_t visible = object.owner->client->commit(std::move(object.draft));
   if (visible_count != nullptr) *visible_count = visible;
   return {};
