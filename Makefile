@@ -21,8 +21,8 @@ build: setup
 	@cmake --preset release $(if $(LLAMA_FROM),-DLLAMA_FROM=$(LLAMA_FROM)) \
 	  $(if $(RHIZOME_LLAMA_SOURCE),-DRHIZOME_LLAMA_SOURCE=$(RHIZOME_LLAMA_SOURCE)) > build-configure.log 2>&1 \
 	  && rm -f build-configure.log || { cat build-configure.log; rm -f build-configure.log; exit 1; }
-	@cmake --build --preset release --target rhizome bundle
-	@echo "build: $(RHIZOME) and build/release/lib/librhizome_llama.so"
+	@cmake --build --preset release --target rhizome bundle rhizome_library
+	@echo "build: $(RHIZOME), and librhizome_llama.so and librhizome.so in build/release/lib"
 
 demo: build
 	@$(RHIZOME) bench agents demo
@@ -47,5 +47,5 @@ tidy:
 
 # As another user than the one who built, nothing is set up again: what is there is copied.
 install:
-	@[ -x $(RHIZOME) ] || $(MAKE) build
+	@[ -x $(RHIZOME) ] && [ -e build/release/lib/librhizome.so ] || $(MAKE) build
 	@cmake --install build/release --prefix $(PREFIX)

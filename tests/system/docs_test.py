@@ -30,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = sorted(path for path in (ROOT / 'docs').glob('*.md') if path.name != 'reference.md')
 PAGES = [ROOT / 'README.md', *DOCS]
 EXAMPLES = sorted(path for path in (ROOT / 'examples').iterdir() if path.is_file())
+C_INTERFACE = ROOT / 'include/rhizome/rhizome.h'
 LINE_WIDTH = 120
 README_LINES = 150
 PLACEHOLDER = re.compile(r'%%\w+%%')
@@ -73,7 +74,8 @@ def tracked_files():
 
 def sources():
     """The text of each source file."""
-    return {path: path.read_text() for path in (ROOT / 'src').rglob('*') if path.suffix in ('.h', '.cc', '.def')}
+    return {path: path.read_text() for folder in ('include', 'src') for path in (ROOT / folder).rglob('*')
+            if path.suffix in ('.h', '.cc', '.def')}
 
 
 class Session:
@@ -178,7 +180,7 @@ class Examples(program.Case):
         return sum(float(value) for value in re.findall(rf'^{name}(?:{{.*}})? (\S+)$', text, re.M))
 
     def test_all_are_tested(self):
-        self.assertEqual([path.name for path in EXAMPLES], ['agents.py', 'requests.sh', 'rhizome.service'])
+        self.assertEqual([path.name for path in EXAMPLES], ['agents.py', 'engine.c', 'requests.sh', 'rhizome.service'])
 
     def test_agents(self):
         self.serve()
@@ -324,7 +326,7 @@ class Names(unittest.TestCase):
             labels[name] += text.replace('\\', '') + ','
         aliases = re.findall(r'"(phantom_\w+)"', (ROOT / 'src/serve/http/exposition.cc').read_text())
         self.assertTrue(labels and aliases)
-        no_metrics = {'rhizome_restore_v1'}
+        no_metrics = {'rhizome_restore_v1'} | set(re.findall(r'\brhizome_\w+', C_INTERFACE.read_text()))
         for path in [*PAGES, *EXAMPLES]:
             for name, braces in re.findall(r'\b((?:rhizome|phantom)_\w+)(?:\{([^}]*)\})?', path.read_text()):
                 if name in no_metrics:
@@ -384,7 +386,8 @@ class Flags(program.Case):
                  self.help_of(program.PROGRAM, 'replay', '--help') |
                  self.help_of(program.PROGRAM, 'inspect', '--help') |
                  self.help_of(program.STOCK_SERVER, '--help') | self.help_of(ROOT / 'examples/agents.py', '--help') |
-                 self.help_of(ROOT / 'tools/setup', '--help') | self.help_of(program.PROGRAM, '--help'))
+                 self.help_of(ROOT / 'tools/setup', '--help') | self.help_of(program.PROGRAM, '--help') |
+                 set(self.FLAG.findall((ROOT / 'examples/engine.c').read_text())) | {'--cflags', '--libs'})
         for page in PAGES:
             for flag in self.FLAG.findall(page.read_text()):
                 self.assertTrue(flag in flags, f'{name_of(page)}: there is no flag {flag}')
