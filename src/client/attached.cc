@@ -29,6 +29,7 @@ constexpr uint64_t kReattachAfterNs = 1'000'000'000;
 // How often a block that is being loaded is looked for: at first, and at most.
 constexpr uint64_t kLookAgainNs = 50'000;
 constexpr uint64_t kLookAgainMostNs = 2'000'000;
+constexpr uint64_t kAskAgainNs = 250'000'000;
 
 uint64_t pack(SharedRoot root) {
   return uint64_t{root.ver} << 32 | root.run;
@@ -193,6 +194,7 @@ class AttachedClient::AttachedHit final : public HitState {
     run = 0;
     locations.clear();
     was_asked_for.clear();
+    loads_failed.clear();
     deadline_ns = 0;
     key_block = 0;
   }
@@ -211,8 +213,9 @@ class AttachedClient::AttachedHit final : public HitState {
   KnownKeyspace* keyspace = nullptr;
   uint32_t run = 0;
   std::vector<Location> locations;
-  std::vector<bool> was_asked_for;  // by block, as far as any was: not in memory when it was promoted
-  uint64_t deadline_ns = 0;         // of loads that were asked for
+  std::vector<bool> was_asked_for;     // by block, as far as any was: not in memory when it was promoted
+  std::vector<uint32_t> loads_failed;  // of these, before they were asked for
+  uint64_t deadline_ns = 0;            // of loads that were asked for
   // The key of the block before `key_block`: reading in order, each is one step from the last.
   BlockKey key;
   size_t key_block = 0;
@@ -362,14 +365,13 @@ size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t f
   end = std::min({end, hit.blocks_, prompt.size() / block_tokens_});
   if (state == nullptr || first >= end) return end;
   AttachedSession& session = state->use.session();
-  const auto is_here = [&](size_t block) {
+  size_t missing = end;
+  std::vector<MappedCache::Block> before;
+  for (size_t block = first; block < end; ++block) {
     const auto found = session.cache().find(state->locations[block], state->keyspace->slot_bytes);
-    return found && found->is_here();
-  };
-  std::vector<bool> is_here_before;
-  for (size_t block = first; block < end; ++block)
-    is_here_before.push_back(is_here(block));
-  const size_t missing = first + static_cast<size_t>(std::ranges::find(is_here_before, false) - is_here_before.begin());
+    before.push_back(found ? *found : MappedCache::Block());
+    if (!before.back().is_here()) missing = std::min(missing, block);
+  }
   if (missing == end) return end;
   const std::span<const Token> tokens = prompt.first(end * block_tokens_);
   std::optional<StagingPiece> piece = session.staging().take(tokens.size_bytes());
@@ -384,8 +386,12 @@ size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t f
   const Result<LoadingFrame> loading = session.ask<LoadingFrame>(question);
   if (!loading) return missing;
   state->was_asked_for.resize(hit.blocks_);
-  for (size_t block = missing; block < end; ++block)
-    state->was_asked_for[block] = state->was_asked_for[block] || !is_here_before[block - first];
+  state->loads_failed.resize(hit.blocks_);
+  for (size_t block = missing; block < end; ++block) {
+    if (before[block - first].is_here()) continue;
+    state->was_asked_for[block] = true;
+    state->loads_failed[block] = before[block - first].loads_failed;
+  }
   state->deadline_ns = std::max(state->deadline_ns, loading->deadline_ns);
   return std::clamp<size_t>(loading->end, missing, end);
 }
@@ -427,10 +433,23 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
   const KnownKeyspace& keyspace = *state->keyspace;
   auto found = session.cache().find(state->locations[i], keyspace.slot_bytes);
   if (found && !found->is_here()) {
-    if (state->deadline_ns == 0) promote(hit, prompt, i, i + 1);
-    for (uint64_t rest = kLookAgainNs; found && !found->is_here() && monotonic_now_ns() < state->deadline_ns;
+    if (i >= state->was_asked_for.size() || !state->was_asked_for[i]) promote(hit, prompt, i, i + 1);
+    const uint64_t deadline_ns = state->deadline_ns;
+    const auto comes = [&](uint64_t now_ns) {
+      return i < state->was_asked_for.size() && state->was_asked_for[i] && session.is_alive() &&
+             found->loads_failed == state->loads_failed[i] && now_ns < deadline_ns;
+    };
+    uint64_t now_ns = monotonic_now_ns();
+    uint64_t ask_again_ns = now_ns + kAskAgainNs;
+    for (uint64_t rest = kLookAgainNs; found && !found->is_here() && comes(now_ns);
          rest = std::min(2 * rest, kLookAgainMostNs)) {
       pause_thread(rest);
+      now_ns = monotonic_now_ns();
+      if (now_ns >= ask_again_ns) {
+        // A node that is gone does not say that nothing comes.
+        static_cast<void>(promote(hit, prompt, i, i + 1));
+        ask_again_ns = now_ns + kAskAgainNs;
+      }
       found = session.cache().find(state->locations[i], keyspace.slot_bytes);
     }
   }

@@ -16,6 +16,7 @@
 #include "machine/thread.h"
 #include "node/node.h"
 #include "telemetry/log.h"
+#include "tier/fault_tier.h"
 #include "tier/memory_tier.h"
 
 namespace rhizome {
@@ -118,6 +119,37 @@ TEST_F(AttachedTest, BlocksThatAreBelowComeBack) {
   EXPECT_EQ(user.get(prompt), 40u);
   EXPECT_GT(user.hit.loaded_count(), 0u);
   EXPECT_EQ(user.wrong, 0u);
+}
+
+// The node knows that nothing comes, and so does who waits.
+TEST_F(AttachedTest, ALoadThatBringsNothingIsNotWaitedFor) {
+  set_log_level(LogLevel::kSilent);
+  constexpr uint64_t kForEverNs = 300'000'000'000;
+  for (const TierFaults& faults : {TierFaults{.fail = 1}, TierFaults{.forget = 1}, TierFaults{.flip = 1}}) {
+    auto tier = std::make_unique<FaultTier>(std::make_unique<MemoryTier>(MemoryTierOptions{.bytes_max = 64 * kMiB}),
+                                            TierFaults(), 1);
+    FaultTier& faulty = *tier;
+    NodeOptions chosen = options(4 * kMiB);
+    chosen.tier = std::move(tier);
+    chosen.tiering.admission.unused_wait_ns = 0;
+    chosen.tiering.load_wait_ns = kForEverNs;
+    const auto node = start(std::move(chosen));
+    AttachedUser user(socket());
+    const auto prompt = chain(1, 40);
+    EXPECT_EQ(user.put(prompt), 40u);
+    node->store().flush(monotonic_now_ns() + 10'000'000'000);
+    for (Token i = 1; i < 12; ++i) {
+      user.put(chain(i * 1000, 40));
+      node->store().flush(monotonic_now_ns() + 10'000'000'000);
+    }
+    ASSERT_GT(node->store().block_counts().below, 0u);
+    faulty.set_faults(faults);
+    const uint64_t began = monotonic_now_ns();
+    EXPECT_LT(user.get(prompt), 40u);
+    EXPECT_LT(monotonic_now_ns(), began + kForEverNs / 10);
+    EXPECT_EQ(user.hit.reason(), Reason::kLoadFailed);
+    EXPECT_EQ(user.wrong, 0u);
+  }
 }
 
 TEST_F(AttachedTest, MoreThanTheStagingMemoryTakesIsStoredInParts) {

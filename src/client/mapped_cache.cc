@@ -59,8 +59,10 @@ Result<MappedCache::Block> MappedCache::find(Location location, uint64_t bytes) 
     const Status added = add_segment(segment);
     if (!added) return fail(added.error());
   }
+  // Before it is looked for: a load that failed after it was not found shows the next time.
+  const uint32_t loads_failed = directory_.loads_failed(location);
   const std::optional<BlockPlace> place = directory_.find(location);
-  if (!place) return Block{};
+  if (!place) return Block{.loads_failed = loads_failed};
   const Result<const Mapping*> memory = chunk(place->chunk);
   if (!memory) return fail(memory.error());
   const std::span<const std::byte> all = (*memory)->bytes();
@@ -68,7 +70,7 @@ Result<MappedCache::Block> MappedCache::find(Location location, uint64_t bytes) 
   if (offset > all.size() || bytes > all.size() - offset) {
     return fail(Code::kDataLoss, "a block lies outside of its chunk");
   }
-  return Block{all.subspan(offset, bytes), place->checksum};
+  return Block{.bytes = all.subspan(offset, bytes), .checksum = place->checksum};
 }
 
 }  // namespace rhizome

@@ -53,6 +53,7 @@ class MappedCache {
   struct Block {
     std::span<const std::byte> bytes = {};
     uint64_t checksum = 0;
+    uint32_t loads_failed = 0;  // of one that is not here: it has changed when a load has brought nothing
 
     bool is_here() const { return !bytes.empty(); }
   };

@@ -30,7 +30,8 @@ void BlockDirectory::put(uint32_t number, const BlockPlace& place) {
   RHIZOME_DCHECK(place.chunk < 1 << 16);
   DirectoryEntry& to = entry(number);
   to.checksum.store(place.checksum, std::memory_order_relaxed);
-  const uint64_t word = DirectoryEntry::kResident | uint64_t{place.chunk} << 32 | place.unit;
+  const uint64_t failed = to.word.load(std::memory_order_relaxed) & DirectoryEntry::kLoadsFailed;
+  const uint64_t word = failed | DirectoryEntry::kResident | uint64_t{place.chunk} << 32 | place.unit;
   to.word.store(word, std::memory_order_release);  // pairs with find()
 }
 
@@ -43,7 +44,11 @@ void BlockDirectory::stay(uint32_t number) {
 }
 
 void BlockDirectory::remove(uint32_t number) {
-  entry(number).word.store(0, std::memory_order_release);
+  entry(number).word.fetch_and(DirectoryEntry::kLoadsFailed, std::memory_order_acq_rel);
+}
+
+void BlockDirectory::give_up_load(uint32_t number) {
+  entry(number).word.fetch_add(DirectoryEntry::kOneLoadFailed, std::memory_order_acq_rel);
 }
 
 Result<int> BlockDirectory::descriptor(uint32_t segment) const {

@@ -8,13 +8,16 @@
 //   leaving   -> resident  stay(): somebody who came before uses it
 //   leaving   -> absent    remove(), as resident -> absent: nobody uses it any more
 //
+// Beside its state a word counts the loads that brought nothing: who waits for an absent block to come sees that this
+// one does not.
+//
 // A reader first makes known what it is going to use (a hazard slot, index/remote_readers.h), fences, and looks here.
 // The owner begins, fences, and looks at the hazard slots: one of the two sees the other, so what a reader has found
 // resident stays until it lets go. Entries of blocks that the index does not name any more are nobody's business.
 //
 // Pairs: the release in put() with the acquire in find(): checksum and bytes are there.
 //
-// Thread-safety: put(), begin_leaving(), stay() and remove() of one number by one thread at a time; the rest from any.
+// Thread-safety: what changes one number is called by one thread at a time; the rest from any.
 #pragma once
 
 #include <array>
@@ -47,12 +50,19 @@ struct DirectoryEntry {
 
   static constexpr uint64_t kLeaving = uint64_t{1} << 49;
   static constexpr uint64_t kResident = uint64_t{1} << 48;
+  static constexpr uint32_t kLoadsFailedShift = 50;
+  static constexpr uint64_t kOneLoadFailed = uint64_t{1} << kLoadsFailedShift;
+  static constexpr uint64_t kLoadsFailed = ~uint64_t{0} << kLoadsFailedShift;
 
   std::optional<BlockPlace> find() const {
     const uint64_t seen = word.load(std::memory_order_acquire);
     if ((seen & (kResident | kLeaving)) != kResident) return std::nullopt;
     return BlockPlace{static_cast<uint32_t>(seen >> 32 & 0xFFFF), static_cast<uint32_t>(seen),
                       checksum.load(std::memory_order_relaxed)};
+  }
+  // Modulo 2^14.
+  uint32_t loads_failed() const {
+    return static_cast<uint32_t>(word.load(std::memory_order_acquire) >> kLoadsFailedShift);
   }
 };
 static_assert(sizeof(DirectoryEntry) == 16);
@@ -72,6 +82,8 @@ class BlockDirectory {
   void begin_leaving(uint32_t number);
   void stay(uint32_t number);
   void remove(uint32_t number);
+  // What was absent and on its way does not come.
+  void give_up_load(uint32_t number);
 
   std::optional<BlockPlace> find(uint32_t number) const { return entry(number).find(); }
 
@@ -106,6 +118,10 @@ class DirectoryReader {
   std::optional<BlockPlace> find(uint32_t number) const {
     const DirectoryEntry* const first = first_of(number);
     return first == nullptr ? std::nullopt : first[number % BlockDirectory::kEntriesOfASegment].find();
+  }
+  uint32_t loads_failed(uint32_t number) const {
+    const DirectoryEntry* const first = first_of(number);
+    return first == nullptr ? 0 : first[number % BlockDirectory::kEntriesOfASegment].loads_failed();
   }
 
  private:

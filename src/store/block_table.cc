@@ -93,8 +93,9 @@ std::optional<SlotRef> BlockTable::forget(Location location) {
     drop_pin(block);
   if (block.state == BlockState::kResident) {
     slot = leave_memory(location);
-  } else if (block.state != BlockState::kGone) {
-    --counts_.below;
+  } else {
+    if (block.state != BlockState::kGone) --counts_.below;
+    tell_of_failed_load(location);
   }
   block.state = BlockState::kFree;
   ++block.epoch;
@@ -196,6 +197,7 @@ void BlockTable::give_up_load(BlockRef ref, bool is_gone) {
   const MutexLock lock(mutex_);
   Block* const block = current(ref);
   if (block == nullptr || block->state != BlockState::kLoading) return;
+  tell_of_failed_load(ref.location);
   // The tier may have forgotten it while it was on the way.
   if (!is_gone && block->image_bytes > 0) {
     block->state = BlockState::kBelow;
@@ -288,6 +290,10 @@ void BlockTable::tell(Location location, const BlockPlace& place) {
   if (directory_ == nullptr) return;
   if (location >= directory_->room() && !directory_->make_room(location + 1)) return;
   directory_->put(location, place);
+}
+
+void BlockTable::tell_of_failed_load(Location location) {
+  if (directory_ != nullptr && location < directory_->room()) directory_->give_up_load(location);
 }
 
 bool BlockTable::is_resident_and_free(Location location) const {

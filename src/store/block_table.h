@@ -176,6 +176,7 @@ class BlockTable {
   Location next_to_leave(size_t looks_max) REQUIRES(mutex_);
   SlotRef leave_memory(Location location) REQUIRES(mutex_);
   void tell(Location location, const BlockPlace& place) REQUIRES(mutex_);
+  void tell_of_failed_load(Location location) REQUIRES(mutex_);
   void begin_leaving(Location location) REQUIRES(mutex_);
   bool waits(BlockRef ref) REQUIRES(mutex_);
   void drop_copy(Location location) REQUIRES(mutex_);
