@@ -19,9 +19,17 @@ constexpr uint64_t kWakeToken = Poller::kTokensEnd;
 constexpr size_t kBatch = 64;
 
 uint32_t events_of(Poller::Interest interest) {
-  const uint32_t readable = interest != Poller::Interest::kWrite ? uint32_t{EPOLLIN} | EPOLLRDHUP : 0;
-  const uint32_t writable = interest != Poller::Interest::kRead ? uint32_t{EPOLLOUT} : 0;
-  return readable | writable;
+  switch (interest) {
+    case Poller::Interest::kRead:
+      return uint32_t{EPOLLIN} | EPOLLRDHUP;
+    case Poller::Interest::kWrite:
+      return EPOLLOUT;
+    case Poller::Interest::kReadAndWrite:
+      return uint32_t{EPOLLIN} | EPOLLRDHUP | EPOLLOUT;
+    case Poller::Interest::kEnd:
+      return EPOLLRDHUP;
+  }
+  return 0;
 }
 
 int timeout_ms(uint64_t deadline_ns) {

@@ -15,7 +15,8 @@ namespace rhizome {
 
 class Poller {
  public:
-  enum class Interest : uint8_t { kRead, kWrite, kReadAndWrite };
+  // kEnd: nothing but that the peer has hung up.
+  enum class Interest : uint8_t { kRead, kWrite, kReadAndWrite, kEnd };
 
   struct Ready {
     uint64_t token = 0;

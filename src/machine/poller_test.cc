@@ -57,6 +57,19 @@ TEST(Poller, GivesTheTokensOfWhatIsReady) {
   EXPECT_EQ(poller.wait(ready, 0).value(), 0u);
 }
 
+TEST(Poller, WaitsForTheEndAlone) {
+  Poller poller = Poller::create().value();
+  std::array<Poller::Ready, 8> ready;
+  auto [first, second] = LocalSocket::pair().value();
+  ASSERT_TRUE(poller.add(first.descriptor(), 7, Interest::kEnd));
+  ASSERT_TRUE(second.send(kMessage, 0));
+  EXPECT_EQ(poller.wait(ready, monotonic_now_ns() + 1'000'000).value(), 0u) << "messages are somebody else's";
+  second.close();
+  ASSERT_EQ(poller.wait(ready, patience()).value(), 1u);
+  EXPECT_EQ(ready[0].token, 7u);
+  EXPECT_TRUE(ready[0].has_ended);
+}
+
 TEST(Poller, RefusesWhatCannotBeWaitedFor) {
   Poller poller = Poller::create().value();
   const TemporaryFolder folder;
