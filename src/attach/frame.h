@@ -426,12 +426,51 @@ struct ErrorFrame {
   }
 };
 
+// The last of the blocks did not verify where the client has mapped it. The node looks for itself.
+struct ReportFrame {
+  static constexpr FrameKind kKind = FrameKind::kReport;
+  BlocksOfPrompt blocks = {};
+
+  friend bool operator==(const ReportFrame&, const ReportFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.blocks(self.blocks);
+  }
+};
+
+struct ReportedFrame {
+  static constexpr FrameKind kKind = FrameKind::kReported;
+  uint32_t blocks_count = 0;  // of the prompt, that are stored now
+
+  friend bool operator==(const ReportedFrame&, const ReportedFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.number(self.blocks_count);
+  }
+};
+
+// The client's engine has computed so many tokens of a prompt behind so many others; not answered.
+struct ObserveFrame {
+  static constexpr FrameKind kKind = FrameKind::kObserve;
+  uint32_t tokens_count = 0;
+  uint32_t before_count = 0;
+  uint64_t duration_ns = 0;
+
+  friend bool operator==(const ObserveFrame&, const ObserveFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.number(self.tokens_count);
+    fields.number(self.before_count);
+    fields.number(self.duration_ns);
+  }
+};
+
 // In the order of their kinds.
-using AnyFrame =
-    std::variant<HelloFrame, WelcomeFrame, OpenFrame, OpenedFrame, AskRootFrame, AskChunkFrame, ChunkFrame,
-                 AskDirectoryFrame, DirectoryFrame, CommitFrame, CommittedFrame, LoadFrame, LoadingFrame, AnnounceFrame,
-                 ClaimedFrame, WaitFrame, WaitedFrame, WithdrawFrame, ExplainFrame, ExplainedFrame, AskStatsFrame,
-                 StatsFrame, ClearFrame, ClearedFrame, GoodbyeFrame, ErrorFrame>;
+using AnyFrame = std::variant<HelloFrame, WelcomeFrame, OpenFrame, OpenedFrame, AskRootFrame, AskChunkFrame, ChunkFrame,
+                              AskDirectoryFrame, DirectoryFrame, CommitFrame, CommittedFrame, LoadFrame, LoadingFrame,
+                              AnnounceFrame, ClaimedFrame, WaitFrame, WaitedFrame, WithdrawFrame, ExplainFrame,
+                              ExplainedFrame, AskStatsFrame, StatsFrame, ClearFrame, ClearedFrame, GoodbyeFrame,
+                              ErrorFrame, ReportFrame, ReportedFrame, ObserveFrame>;
 static_assert(std::variant_size_v<AnyFrame> == kFrameKindsCount);
 
 // The message of a frame. kInvalidArgument: a text is longer than it may be.

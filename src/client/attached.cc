@@ -128,12 +128,12 @@ class AttachedClient final : public Client {
   Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) override;
   Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) override;
   size_t commit(Draft draft) override;
+  Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) override;
   bool is_shared() const override { return true; }
   Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
                         uint64_t patience_ns) override;
   Arrival wait(KeyspaceId keyspace, std::span<const Token> prompt, size_t more_than, uint64_t deadline_ns) override;
-  // The node sees how long its loads take; what computing costs it is not told yet.
-  void observe_compute(uint64_t, uint64_t, double) override {}
+  void observe_compute(uint64_t tokens, uint64_t before, double seconds) override;
   // The node writes what is worth it, and lives on.
   void flush(uint64_t) override {}
 
@@ -172,6 +172,7 @@ class AttachedClient final : public Client {
   Identity identity_of(const KnownKeyspace& keyspace, std::span<const Token> prompt, size_t block,
                        const BlockKey& parent) const;
   void end_before(Hit& hit, AttachedHit& state, size_t block, Reason reason);
+  void report(AttachedHit& state, std::span<const Token> prompt, size_t block);
   // Blocks of a prompt, as a question names them; the tokens are in staging memory while `piece` lives.
   struct NamedBlocks {
     StagingPiece piece;
@@ -444,6 +445,12 @@ void AttachedClient::end_before(Hit& hit, AttachedHit& state, size_t block, Reas
   hit.reason_ = reason;
 }
 
+// The node believes what it finds itself, and so does whoever looks next.
+void AttachedClient::report(AttachedHit& state, std::span<const Token> prompt, size_t block) {
+  const Result<NamedBlocks> named = name_blocks(*state.use.get(), *state.keyspace, prompt, block, block + 1);
+  if (named) static_cast<void>(state.use.session().ask<ReportedFrame>(ReportFrame{named->blocks}));
+}
+
 Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<const Token> prompt, size_t i) {
   AttachedHit* const state = state_of(hit);
   if (state == nullptr || i >= hit.blocks_) return fail(Code::kOutOfRange, "the hit has no such block");
@@ -486,6 +493,7 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
     return bytes.subspan(keyspace.identity_bytes);
   }
   counters_.add(sound ? Counter::kIdentityMismatches : Counter::kChecksumFailures);
+  report(*state, prompt, i);
   end_before(hit, *state, i, Reason::kCorrupt);
   return fail(Code::kDataLoss, "a stored block did not verify");
 }
@@ -569,6 +577,32 @@ size_t AttachedClient::commit(Draft draft) {
   return committed ? committed->visible_count : 0;
 }
 
+// --- what the node is asked and told besides
+
+Reason AttachedClient::explain(KeyspaceId id, std::span<const Token> prompt) {
+  const KnownKeyspace* const keyspace = known(id);
+  if (keyspace == nullptr) return Reason::kNotCacheable;
+  const Use now = attached();
+  // Also what is behind the last whole block: that may be the reason.
+  std::optional<StagingPiece> piece;
+  if (!prompt.empty()) piece = now.session().staging().take(prompt.size_bytes());
+  if (!prompt.empty() && !piece) return Reason::kQuota;
+  if (piece) copy_block_bytes(piece->bytes(), std::as_bytes(prompt));
+  const Result<OpenedKeyspace*> opened = open_at(*now.get(), *keyspace);
+  if (!opened) return Reason::kOff;
+  const StagedTokens tokens{piece ? piece->offset() : 0, static_cast<uint32_t>(prompt.size())};
+  const Result<ExplainedFrame> explained = now.session().ask<ExplainedFrame>(ExplainFrame{(*opened)->number, tokens});
+  return explained ? explained->reason : Reason::kOff;
+}
+
+// It is lost rather than waited for.
+void AttachedClient::observe_compute(uint64_t tokens, uint64_t before, double seconds) {
+  if (tokens > UINT32_MAX || before > UINT32_MAX || !(seconds > 0 && seconds < 1e6)) return;
+  current().session().tell(
+      ObserveFrame{static_cast<uint32_t>(tokens), static_cast<uint32_t>(before), static_cast<uint64_t>(seconds * 1e9)},
+      0);
+}
+
 // --- what is being computed
 
 Announcement AttachedClient::announce(KeyspaceId id, std::span<const Token> prompt, size_t first, size_t end,
@@ -593,7 +627,7 @@ Announcement AttachedClient::announce(KeyspaceId id, std::span<const Token> prom
 // A claim ends with its session.
 void AttachedClient::withdraw_claim(uint64_t claim, uint64_t session) {
   const Use now = current();
-  if (now.get()->number == session) now.session().tell(WithdrawFrame{claim});
+  if (now.get()->number == session) now.session().tell(WithdrawFrame{claim}, now.session().reply_wait_ns());
 }
 
 Arrival AttachedClient::wait(KeyspaceId id, std::span<const Token> prompt, size_t more_than, uint64_t deadline_ns) {

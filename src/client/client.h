@@ -161,8 +161,9 @@ class Client {
   // The payload of block `i` of a hit, after its identity was compared with `prompt` (the prompt of
   // the look-up) and its checksum with its bytes; valid until the hit is released. Waits for a block that is being
   // loaded, no longer than its deadline. Cheapest in ascending order. kOutOfRange: the hit or the prompt has no such
-  // block. kDataLoss: it did not verify; it has been quarantined together with all that continues it. kUnavailable: its
-  // load failed or was late. After these two the hit ends before the block.
+  // block. kDataLoss: it did not verify; it has been quarantined together with all that continues it (attached: if the
+  // node, which is told, finds the same). kUnavailable: its load failed or was late. After these two the hit ends
+  // before the block.
   virtual Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) = 0;
 
   // Reserves the blocks of `tokens` (a whole number of blocks, from position 0) from `first_block`
@@ -175,6 +176,10 @@ class Client {
   // the meantime are dropped in favour of theirs; all are when a block before them has been
   // quarantined in the meantime. Returns how many became visible.
   virtual size_t commit(Draft draft) = 0;
+
+  // Why lookup() of this prompt would stop where it does. More is known here than a Hit says: an attached client asks
+  // the node, which look-ups do not. kOff: there is no node.
+  virtual Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) = 0;
 
   // Whether others than the users of this client may store and find the same blocks: other processes.
   virtual bool is_shared() const = 0;

@@ -53,6 +53,7 @@ class EmbeddedClient final : public Client {
   Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) override;
   Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) override;
   size_t commit(Draft draft) override;
+  Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) override;
   bool is_shared() const override { return false; }
   Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
                         uint64_t patience_ns) override;
@@ -255,6 +256,15 @@ EmbeddedClient::Written EmbeddedClient::take_draft(uint64_t id) {
   Written written = std::move(found->second);
   drafts_.erase(found);
   return written;
+}
+
+Reason EmbeddedClient::explain(KeyspaceId keyspace, std::span<const Token> prompt) {
+  StoredPrefix prefix;
+  store_->lookup(root_of(keyspace), prompt, prefix);
+  const auto block = static_cast<uint32_t>(prefix.blocks());
+  const MutexLock lock(flights_mutex_);
+  return flights_.computed_until(root_of(keyspace), prompt, block, clock_.monotonic_ns()) ? Reason::kInFlight
+                                                                                          : prefix.reason();
 }
 
 Announcement EmbeddedClient::announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,

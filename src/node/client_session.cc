@@ -13,6 +13,8 @@ namespace {
 
 // A prompt may be so long: four million tokens in blocks of sixteen are far more than any engine takes.
 constexpr uint32_t kTokensMax = 1 << 22;
+// Ten seconds for a token: a large model on a slow machine takes less.
+constexpr uint64_t kTokenNsMax = 10'000'000'000;
 
 }  // namespace
 
@@ -62,9 +64,19 @@ Status ClientSession::send(const AnyFrame& frame, uint64_t request, std::span<co
 }
 
 bool ClientSession::take_unanswered(const AnyFrame& frame) {
-  const auto* const withdraw = std::get_if<WithdrawFrame>(&frame);
-  if (withdraw != nullptr) domain_.flights.withdraw(number_, withdraw->claim);
-  return withdraw != nullptr;
+  if (const auto* const withdraw = std::get_if<WithdrawFrame>(&frame)) {
+    domain_.flights.withdraw(number_, withdraw->claim);
+    return true;
+  }
+  const auto* const observe = std::get_if<ObserveFrame>(&frame);
+  if (observe == nullptr) return false;
+  // What no engine takes says nothing about any.
+  const uint64_t tokens = observe->tokens_count;
+  if (tokens > 0 && tokens <= kTokensMax && observe->before_count <= kTokensMax && observe->duration_ns > 0 &&
+      observe->duration_ns <= tokens * kTokenNsMax) {
+    domain_.store.observe_compute(tokens, observe->before_count, static_cast<double>(observe->duration_ns) * 1e-9);
+  }
+  return true;
 }
 
 Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::vector<Descriptor> descriptors) {
@@ -77,6 +89,8 @@ Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::
   if (const auto* const load = std::get_if<LoadFrame>(&frame)) return on(*load);
   if (const auto* const announce = std::get_if<AnnounceFrame>(&frame)) return on(*announce);
   if (const auto* const wait = std::get_if<WaitFrame>(&frame)) return on(*wait);
+  if (const auto* const explain = std::get_if<ExplainFrame>(&frame)) return on(*explain);
+  if (const auto* const report = std::get_if<ReportFrame>(&frame)) return on(*report);
   if (const auto* const clear = std::get_if<ClearFrame>(&frame)) return on(*clear);
   return fail(Code::kUnimplemented, "this node does not know that request");
 }
@@ -251,6 +265,40 @@ Result<ClientSession::Answer> ClientSession::on(const WaitFrame& wait) {
   const Status waits = domain_.flights.wait(number_, root, *tokens, wait.blocks.first, wait.deadline_ns, now_ns);
   if (!waits) return fail(waits.error());
   return Answer{waited};
+}
+
+Result<ClientSession::Answer> ClientSession::on(const ExplainFrame& explain) {
+  const Root root{explain.keyspace.number, explain.keyspace.generation};
+  const Result<uint64_t> slot_bytes = domain_.store.slot_bytes(root);
+  if (!slot_bytes) return fail(slot_bytes.error());
+  const Result<std::vector<Token>> tokens = copy_tokens(explain.tokens);
+  if (!tokens) return fail(tokens.error());
+  StoredPrefix prefix;
+  domain_.store.lookup(root, *tokens, prefix);
+  ExplainedFrame explained{.reason = prefix.reason(), .blocks_count = static_cast<uint32_t>(prefix.blocks())};
+  if (domain_.flights.computed_until(root, *tokens, explained.blocks_count, monotonic_now_ns())) {
+    explained.reason = Reason::kInFlight;
+  }
+  explained.text = reason_name(explained.reason);
+  return Answer{explained};
+}
+
+// Whoever reports a block that is sound changes nothing by it.
+Result<ClientSession::Answer> ClientSession::on(const ReportFrame& report) {
+  const Root root{report.blocks.keyspace.number, report.blocks.keyspace.generation};
+  const Result<std::vector<Token>> tokens = copy_tokens(report.blocks);
+  if (!tokens) return fail(tokens.error());
+  if (report.blocks.end == 0) return fail(Code::kInvalidArgument, "no block");
+  const uint32_t block = report.blocks.end - 1;
+  StoredPrefix prefix;
+  domain_.store.lookup(root, *tokens, prefix);
+  if (prefix.blocks() > block) {
+    // Only what is in memory can have been read, and is read here without waiting: promote() keeps it there.
+    static_cast<void>(domain_.store.promote(prefix, *tokens, block, block + 1));
+    const bool is_here = domain_.store.plan(prefix, *tokens, block, block + 1).load_tokens == 0;
+    if (is_here && domain_.store.read(prefix, *tokens, block)) domain_.counters.add(Counter::kReportsRefuted);
+  }
+  return Answer{ReportedFrame{.blocks_count = static_cast<uint32_t>(prefix.blocks())}};
 }
 
 Result<ClientSession::Answer> ClientSession::on(const ClearFrame& clear) {

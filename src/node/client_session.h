@@ -23,6 +23,7 @@
 #include "node/flights.h"
 #include "node/node_readers.h"
 #include "store/store.h"
+#include "telemetry/counters.h"
 
 namespace rhizome {
 
@@ -30,6 +31,7 @@ namespace rhizome {
 struct NodeDomain {
   Store& store;
   NodeReaders& readers;
+  Counters& counters;
   uint64_t incarnation = 0;
   uint64_t budget_bytes = 0;
   uint64_t staging_bytes_max = 0;
@@ -69,6 +71,8 @@ class ClientSession {
   Result<Answer> on(const LoadFrame& load);
   Result<Answer> on(const AnnounceFrame& announce);
   Result<Answer> on(const WaitFrame& wait);
+  Result<Answer> on(const ExplainFrame& explain);
+  Result<Answer> on(const ReportFrame& report);
   Result<Answer> on(const ClearFrame& clear);
   Status send(const AnyFrame& frame, uint64_t request, std::span<const int> descriptors);
   Result<Answer> opened(Root root);

@@ -141,7 +141,7 @@ void Connector::await_host(int32_t seq, std::span<const Token> prompt) {
                 static_cast<uint32_t>(engine_.client.peek(keyspace, prompt))});
   if (host_flight_.take(seq, keyspace, prompt, available) == HostFlight::Turn::kCompute) return;
   engine_.counters.add(Counter::kWaits);
-  host_flight_.sleep(seq, keyspace, prompt);
+  host_flight_.await_others(seq, keyspace, prompt);
 }
 
 // For programs without the hook: puts stored or live rows in place of the run's first ones.

@@ -122,7 +122,7 @@ bool Connector::must_wait_for_host(const Request& request) {
   if (turn == HostFlight::Turn::kCompute) return false;
   engine_.counters.add(Counter::kWaits);
   if (host_flight_.may_ask_again(request.seq)) return true;
-  host_flight_.sleep(request.seq, keyspace, prompt);
+  host_flight_.await_others(request.seq, keyspace, prompt);
   return false;
 }
 

@@ -83,7 +83,7 @@ bool HostFlight::may_ask_again(int64_t seq) {
   return std::exchange(at(seq).asked_again_at, batches_) != batches_;
 }
 
-void HostFlight::sleep(int64_t seq, KeyspaceId keyspace, std::span<const Token> prompt) {
+void HostFlight::await_others(int64_t seq, KeyspaceId keyspace, std::span<const Token> prompt) {
   Slot& slot = at(seq);
   const auto blocks = prompt.first(prompt.size() / block_tokens_ * block_tokens_);
   size_t awaited = slot.announcement.end_block();

@@ -41,8 +41,8 @@ class HostFlight {
   Turn take(int64_t seq, KeyspaceId keyspace, std::span<const Token> prompt, uint32_t available);
   // After kWait: whether the caller should rather be asked again behind the next batch.
   bool may_ask_again(int64_t seq);
-  // After kWait: sleeps until all is there that somebody else computes, and then takes what is left.
-  void sleep(int64_t seq, KeyspaceId keyspace, std::span<const Token> prompt);
+  // After kWait: waits until all is there that somebody else computes, and then takes what is left.
+  void await_others(int64_t seq, KeyspaceId keyspace, std::span<const Token> prompt);
 
   // Behind each batch, once its rows are stored.
   void end_batch();

@@ -49,6 +49,9 @@ class RottingClient final : public Client {
     return behind_->reserve(keyspace, tokens, first_block);
   }
   size_t commit(Draft draft) override { return behind_->commit(std::move(draft)); }
+  Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) override {
+    return behind_->explain(keyspace, prompt);
+  }
   bool is_shared() const override { return behind_->is_shared(); }
   Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
                         uint64_t patience_ns) override {
