@@ -44,6 +44,9 @@ constexpr std::array<KindTraits, kFrameKindsCount> kKinds = {{
     {"cleared", FrameSender::kNode},
     {"goodbye", FrameSender::kEither},
     {"error", FrameSender::kEither},
+    {"report", FrameSender::kClient},
+    {"reported", FrameSender::kNode},
+    {"observe", FrameSender::kClient},
 }};
 
 bool is_kind(FrameKind kind) {

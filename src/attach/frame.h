@@ -24,7 +24,7 @@
 
 namespace rhizome {
 
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 inline constexpr size_t kTenantBytesMax = 64;
 inline constexpr size_t kKeyspaceBytesMax = 48 << 10;
 inline constexpr size_t kGeometryBytesMax = 256;
@@ -254,24 +254,24 @@ struct LoadingFrame {
   }
 };
 
-// The client is about to compute them, and believes that it has done so by then.
+// The client is about to compute them. Its claim is over when nothing is heard of it for so long.
 struct AnnounceFrame {
   static constexpr FrameKind kKind = FrameKind::kAnnounce;
   BlocksOfPrompt blocks = {};
-  uint64_t deadline_ns = 0;
+  uint64_t patience_ns = 0;
 
   friend bool operator==(const AnnounceFrame&, const AnnounceFrame&) = default;
   template <class Self, class Fields>
   static void visit(Self& self, Fields& fields) {
     fields.blocks(self.blocks);
-    fields.number(self.deadline_ns);
+    fields.number(self.patience_ns);
   }
 };
 
 // It is the one that does, up to `end`; the others wait for it until it withdraws, commits or ends.
 struct ClaimedFrame {
   static constexpr FrameKind kKind = FrameKind::kClaimed;
-  uint64_t claim = 0;  // 0: somebody else computes the first of them
+  uint64_t claim = 0;  // 0: somebody else computes the first of them, up to `end`
   uint32_t end = 0;
 
   friend bool operator==(const ClaimedFrame&, const ClaimedFrame&) = default;
@@ -282,7 +282,8 @@ struct ClaimedFrame {
   }
 };
 
-// Waits for more than `blocks.first` of them, that somebody else computes.
+// Are there more than `blocks.first` of them? Until `deadline_ns`, on the monotonic clock, the client's notice page
+// stirs when that may have changed.
 struct WaitFrame {
   static constexpr FrameKind kKind = FrameKind::kWait;
   BlocksOfPrompt blocks = {};
@@ -300,7 +301,7 @@ struct WaitFrame {
 enum class WaitOutcome : uint8_t {
   kMoreBlocks = 0,  // more are there than before
   kNobody = 1,      // nobody computes the next one (any more)
-  kTimeOut = 2,
+  kNotYet = 2,      // somebody does
 };
 inline constexpr int kWaitOutcomesCount = 3;
 
@@ -308,12 +309,14 @@ struct WaitedFrame {
   static constexpr FrameKind kKind = FrameKind::kWaited;
   uint32_t end = 0;  // of what is there now
   WaitOutcome why = WaitOutcome::kMoreBlocks;
+  uint64_t until_ns = 0;  // kNotYet: on the monotonic clock; without progress until then the claim is over
 
   friend bool operator==(const WaitedFrame&, const WaitedFrame&) = default;
   template <class Self, class Fields>
   static void visit(Self& self, Fields& fields) {
     fields.number(self.end);
     fields.choice(self.why, kWaitOutcomesCount);
+    fields.number(self.until_ns);
   }
 };
 
@@ -423,12 +426,51 @@ struct ErrorFrame {
   }
 };
 
+// The last of the blocks did not verify where the client has mapped it. The node looks for itself.
+struct ReportFrame {
+  static constexpr FrameKind kKind = FrameKind::kReport;
+  BlocksOfPrompt blocks = {};
+
+  friend bool operator==(const ReportFrame&, const ReportFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.blocks(self.blocks);
+  }
+};
+
+struct ReportedFrame {
+  static constexpr FrameKind kKind = FrameKind::kReported;
+  uint32_t blocks_count = 0;  // of the prompt, that are stored now
+
+  friend bool operator==(const ReportedFrame&, const ReportedFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.number(self.blocks_count);
+  }
+};
+
+// The client's engine has computed so many tokens of a prompt behind so many others; not answered.
+struct ObserveFrame {
+  static constexpr FrameKind kKind = FrameKind::kObserve;
+  uint32_t tokens_count = 0;
+  uint32_t before_count = 0;
+  uint64_t duration_ns = 0;
+
+  friend bool operator==(const ObserveFrame&, const ObserveFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.number(self.tokens_count);
+    fields.number(self.before_count);
+    fields.number(self.duration_ns);
+  }
+};
+
 // In the order of their kinds.
-using AnyFrame =
-    std::variant<HelloFrame, WelcomeFrame, OpenFrame, OpenedFrame, AskRootFrame, AskChunkFrame, ChunkFrame,
-                 AskDirectoryFrame, DirectoryFrame, CommitFrame, CommittedFrame, LoadFrame, LoadingFrame, AnnounceFrame,
-                 ClaimedFrame, WaitFrame, WaitedFrame, WithdrawFrame, ExplainFrame, ExplainedFrame, AskStatsFrame,
-                 StatsFrame, ClearFrame, ClearedFrame, GoodbyeFrame, ErrorFrame>;
+using AnyFrame = std::variant<HelloFrame, WelcomeFrame, OpenFrame, OpenedFrame, AskRootFrame, AskChunkFrame, ChunkFrame,
+                              AskDirectoryFrame, DirectoryFrame, CommitFrame, CommittedFrame, LoadFrame, LoadingFrame,
+                              AnnounceFrame, ClaimedFrame, WaitFrame, WaitedFrame, WithdrawFrame, ExplainFrame,
+                              ExplainedFrame, AskStatsFrame, StatsFrame, ClearFrame, ClearedFrame, GoodbyeFrame,
+                              ErrorFrame, ReportFrame, ReportedFrame, ObserveFrame>;
 static_assert(std::variant_size_v<AnyFrame> == kFrameKindsCount);
 
 // The message of a frame. kInvalidArgument: a text is longer than it may be.

@@ -11,6 +11,11 @@
 // `unmap_generation` only goes up as well: chunks that were retired up to it are to be unmapped, which the client
 // acknowledges in its lease page. `incarnation` is written once, before the page is handed over.
 //
+// `stirrings` counts up, and wakes who sleeps on it, when what this client waits for may have changed. Waiting
+// (client): note stirrings(), look and ask, then sleep_until_stirred(): a change behind the look makes it return at
+// once. It says nothing more, and a node that was killed never stirs: whoever sleeps has a time of his own at which he
+// looks again.
+//
 // Thread-safety: one writer; readers may be used from any thread.
 #pragma once
 
@@ -22,21 +27,24 @@
 
 #include "attach/shared_page.h"
 #include "contract/result.h"
+#include "machine/shared_futex.h"
 
 namespace rhizome {
 
 struct NoticePage {
   static constexpr uint64_t kMagic = 0x45'43'49'54'4f'4e'5a'52;  // "RZNOTICE"
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
 
   SharedPageHead head;
   uint64_t incarnation = 0;
   std::atomic<uint32_t> revocations{0};
   std::atomic<uint32_t> unmap_generation{0};
-  std::array<std::byte, kSharedPageBytes - 32> unused{};
+  std::atomic<uint32_t> stirrings{0};
+  std::array<std::byte, kSharedPageBytes - 36> unused{};
 };
 static_assert(sizeof(NoticePage) == kSharedPageBytes && offsetof(NoticePage, incarnation) == 16 &&
-              offsetof(NoticePage, revocations) == 24 && offsetof(NoticePage, unmap_generation) == 28);
+              offsetof(NoticePage, revocations) == 24 && offsetof(NoticePage, unmap_generation) == 28 &&
+              offsetof(NoticePage, stirrings) == 32);
 
 class NoticeWriter {
  public:
@@ -47,6 +55,10 @@ class NoticeWriter {
 
   void revoke() { page_->revocations.fetch_add(1, std::memory_order_seq_cst); }
   uint32_t revocations() const { return page_->revocations.load(std::memory_order_relaxed); }
+  void stir() {
+    page_->stirrings.fetch_add(1, std::memory_order_release);  // pairs with stirrings()
+    shared_futex_wake(page_->stirrings);
+  }
   void ask_to_unmap(uint32_t generation) {
     page_->unmap_generation.store(generation, std::memory_order_release);  // pairs with unmap_generation()
   }
@@ -72,6 +84,11 @@ class NoticeReader {
     return page_->revocations.load(std::memory_order_relaxed) != noted;
   }
   uint32_t unmap_generation() const { return page_->unmap_generation.load(std::memory_order_acquire); }
+  uint32_t stirrings() const { return page_->stirrings.load(std::memory_order_acquire); }  // pairs with stir()
+  // Returns once stirrings() is not `noted` any more, at the deadline (on monotonic_now_ns()), or without a reason.
+  void sleep_until_stirred(uint32_t noted, uint64_t deadline_ns) const {
+    shared_futex_wait(page_->stirrings, noted, deadline_ns);
+  }
 
  private:
   explicit NoticeReader(const NoticePage& page) : page_(&page) {}

@@ -30,6 +30,8 @@ constexpr uint64_t kReattachAfterNs = 1'000'000'000;
 constexpr uint64_t kLookAgainNs = 50'000;
 constexpr uint64_t kLookAgainMostNs = 2'000'000;
 constexpr uint64_t kAskAgainNs = 250'000'000;
+// How long to sleep for blocks that somebody computes, of a node that may have been killed.
+constexpr uint64_t kLookAgainWaitingNs = 250'000'000;
 
 uint64_t pack(SharedRoot root) {
   return uint64_t{root.ver} << 32 | root.run;
@@ -48,9 +50,11 @@ struct OpenedKeyspace {
 
 // A session, and what is known of it.
 struct Attachment {
-  explicit Attachment(std::unique_ptr<AttachedSession> begun) : session(std::move(begun)) {}
+  Attachment(std::unique_ptr<AttachedSession> begun, uint64_t own_number)
+      : session(std::move(begun)), number(own_number) {}
 
   const std::unique_ptr<AttachedSession> session;
+  const uint64_t number;  // among those of this client
   std::atomic<uint32_t> uses{0};
   std::array<std::atomic<OpenedKeyspace*>, kKeyspacesMax + 1> opened{};  // by the client's number of the keyspace
   Mutex mutex;
@@ -106,7 +110,7 @@ class AttachedClient final : public Client {
  public:
   AttachedClient(AttachedOptions options, std::unique_ptr<AttachedSession> session, Counters& counters)
       : options_(std::move(options)), counters_(counters), block_tokens_(session->block_tokens()) {
-    current_.store(&attachments_.emplace_back(std::move(session)), std::memory_order_release);
+    current_.store(&attachments_.emplace_back(std::move(session), ++last_attachment_), std::memory_order_release);
   }
   ~AttachedClient() override {
     const MutexLock lock(mutex_);
@@ -125,8 +129,12 @@ class AttachedClient final : public Client {
   Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) override;
   Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) override;
   size_t commit(Draft draft) override;
-  // The node sees how long its loads take; what computing costs it is not told yet.
-  void observe_compute(uint64_t, uint64_t, double) override {}
+  Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) override;
+  bool is_shared() const override { return true; }
+  Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
+                        uint64_t patience_ns) override;
+  Arrival wait(KeyspaceId keyspace, std::span<const Token> prompt, size_t more_than, uint64_t deadline_ns) override;
+  void observe_compute(uint64_t tokens, uint64_t before, double seconds) override;
   // The node writes what is worth it, and lives on.
   void flush(uint64_t) override {}
 
@@ -135,6 +143,7 @@ class AttachedClient final : public Client {
     const MutexLock lock(mutex_);
     drafts_.erase(id);
   }
+  void withdraw_claim(uint64_t claim, uint64_t session) override;
 
  private:
   class AttachedHit;
@@ -164,6 +173,14 @@ class AttachedClient final : public Client {
   Identity identity_of(const KnownKeyspace& keyspace, std::span<const Token> prompt, size_t block,
                        const BlockKey& parent) const;
   void end_before(Hit& hit, AttachedHit& state, size_t block, Reason reason);
+  void report(AttachedHit& state, std::span<const Token> prompt, size_t block);
+  // Blocks of a prompt, as a question names them; the tokens are in staging memory while `piece` lives.
+  struct NamedBlocks {
+    StagingPiece piece;
+    BlocksOfPrompt blocks;
+  };
+  Result<NamedBlocks> name_blocks(Attachment& attachment, const KnownKeyspace& keyspace, std::span<const Token> prompt,
+                                  size_t first, size_t end);
   std::optional<Written> take_room(Use use, KnownKeyspace& keyspace, std::span<const Token> tokens,
                                    uint32_t first_block);
 
@@ -177,6 +194,7 @@ class AttachedClient final : public Client {
   Mutex mutex_;
   std::deque<KnownKeyspace> owned_ GUARDED_BY(mutex_);
   std::list<Attachment> attachments_ GUARDED_BY(mutex_);  // the last one is current
+  uint64_t last_attachment_ GUARDED_BY(mutex_) = 0;
   uint64_t attached_ns_ GUARDED_BY(mutex_) = 0;
   std::unordered_map<uint64_t, Written> drafts_ GUARDED_BY(mutex_);
   uint64_t last_draft_ GUARDED_BY(mutex_) = 0;
@@ -252,7 +270,7 @@ Use AttachedClient::attached() {
   if (!session || (*session)->block_tokens() != block_tokens_) return Use(last);
   log_info("attached to the node again");
   attached_ns_ = 0;
-  Attachment& begun = attachments_.emplace_back(std::move(*session));
+  Attachment& begun = attachments_.emplace_back(std::move(*session), ++last_attachment_);
   current_.store(&begun, std::memory_order_release);
   // Whoever has read the old one before has counted his use by the end of his section.
   epochs_.wait_for_sections();
@@ -360,6 +378,22 @@ size_t AttachedClient::peek(KeyspaceId id, std::span<const Token> prompt) {
   return size_t{index.peek(root(), prompt)} * block_tokens_;
 }
 
+Result<AttachedClient::NamedBlocks> AttachedClient::name_blocks(Attachment& attachment, const KnownKeyspace& keyspace,
+                                                                std::span<const Token> prompt, size_t first,
+                                                                size_t end) {
+  const std::span<const Token> tokens = prompt.first(end * block_tokens_);
+  std::optional<StagingPiece> piece = attachment.session->staging().take(tokens.size_bytes());
+  if (!piece) return fail(Code::kResourceExhausted, "all of the staging memory is in use");
+  copy_block_bytes(piece->bytes(), std::as_bytes(tokens));
+  const Result<OpenedKeyspace*> opened = open_at(attachment, keyspace);
+  if (!opened) return fail(opened.error());
+  const BlocksOfPrompt blocks{.keyspace = (*opened)->number,
+                              .tokens = {piece->offset(), static_cast<uint32_t>(tokens.size())},
+                              .first = static_cast<uint32_t>(first),
+                              .end = static_cast<uint32_t>(end)};
+  return NamedBlocks{std::move(*piece), blocks};
+}
+
 size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) {
   AttachedHit* const state = state_of(hit);
   end = std::min({end, hit.blocks_, prompt.size() / block_tokens_});
@@ -373,17 +407,9 @@ size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t f
     if (!before.back().is_here()) missing = std::min(missing, block);
   }
   if (missing == end) return end;
-  const std::span<const Token> tokens = prompt.first(end * block_tokens_);
-  std::optional<StagingPiece> piece = session.staging().take(tokens.size_bytes());
-  if (!piece) return missing;
-  copy_block_bytes(piece->bytes(), std::as_bytes(tokens));
-  const Result<OpenedKeyspace*> opened = open_at(*state->use.get(), *state->keyspace);
-  if (!opened) return missing;
-  const LoadFrame question{{.keyspace = (*opened)->number,
-                            .tokens = {piece->offset(), static_cast<uint32_t>(tokens.size())},
-                            .first = static_cast<uint32_t>(missing),
-                            .end = static_cast<uint32_t>(end)}};
-  const Result<LoadingFrame> loading = session.ask<LoadingFrame>(question);
+  const Result<NamedBlocks> named = name_blocks(*state->use.get(), *state->keyspace, prompt, missing, end);
+  if (!named) return missing;
+  const Result<LoadingFrame> loading = session.ask<LoadingFrame>(LoadFrame{named->blocks});
   if (!loading) return missing;
   state->was_asked_for.resize(hit.blocks_);
   state->loads_failed.resize(hit.blocks_);
@@ -423,6 +449,12 @@ void AttachedClient::end_before(Hit& hit, AttachedHit& state, size_t block, Reas
   state.locations.resize(block);
   hit.blocks_ = block;
   hit.reason_ = reason;
+}
+
+// The node believes what it finds itself, and so does whoever looks next.
+void AttachedClient::report(AttachedHit& state, std::span<const Token> prompt, size_t block) {
+  const Result<NamedBlocks> named = name_blocks(*state.use.get(), *state.keyspace, prompt, block, block + 1);
+  if (named) static_cast<void>(state.use.session().ask<ReportedFrame>(ReportFrame{named->blocks}));
 }
 
 Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<const Token> prompt, size_t i) {
@@ -480,6 +512,7 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
     return bytes.subspan(keyspace.identity_bytes);
   }
   counters_.add(sound ? Counter::kIdentityMismatches : Counter::kChecksumFailures);
+  report(*state, prompt, i);
   end_before(hit, *state, i, Reason::kCorrupt);
   return fail(Code::kDataLoss, "a stored block did not verify");
 }
@@ -561,6 +594,91 @@ size_t AttachedClient::commit(Draft draft) {
                              .payloads_offset = offset + written.payloads_offset};
   const Result<CommittedFrame> committed = written.use.session().ask<CommittedFrame>(question);
   return committed ? committed->visible_count : 0;
+}
+
+// --- what the node is asked and told besides
+
+Reason AttachedClient::explain(KeyspaceId id, std::span<const Token> prompt) {
+  const KnownKeyspace* const keyspace = known(id);
+  if (keyspace == nullptr) return Reason::kNotCacheable;
+  const Use now = attached();
+  // Also what is behind the last whole block: that may be the reason.
+  std::optional<StagingPiece> piece;
+  if (!prompt.empty()) piece = now.session().staging().take(prompt.size_bytes());
+  if (!prompt.empty() && !piece) return Reason::kQuota;
+  if (piece) copy_block_bytes(piece->bytes(), std::as_bytes(prompt));
+  const Result<OpenedKeyspace*> opened = open_at(*now.get(), *keyspace);
+  if (!opened) return Reason::kOff;
+  const StagedTokens tokens{piece ? piece->offset() : 0, static_cast<uint32_t>(prompt.size())};
+  const Result<ExplainedFrame> explained = now.session().ask<ExplainedFrame>(ExplainFrame{(*opened)->number, tokens});
+  return explained ? explained->reason : Reason::kOff;
+}
+
+// It is lost rather than waited for.
+void AttachedClient::observe_compute(uint64_t tokens, uint64_t before, double seconds) {
+  if (tokens > UINT32_MAX || before > UINT32_MAX || !(seconds > 0 && seconds < 1e6)) return;
+  current().session().tell(
+      ObserveFrame{static_cast<uint32_t>(tokens), static_cast<uint32_t>(before), static_cast<uint64_t>(seconds * 1e9)},
+      0);
+}
+
+// --- what is being computed
+
+Announcement AttachedClient::announce(KeyspaceId id, std::span<const Token> prompt, size_t first, size_t end,
+                                      uint64_t patience_ns) {
+  Announcement announcement;
+  const KnownKeyspace* const keyspace = known(id);
+  end = std::min(end, prompt.size() / block_tokens_);
+  if (keyspace == nullptr || first >= end || end > UINT32_MAX) return announcement;
+  const Use now = attached();
+  const Result<NamedBlocks> named = name_blocks(*now.get(), *keyspace, prompt, first, end);
+  if (!named) return announcement;
+  const Result<ClaimedFrame> claimed = now.session().ask<ClaimedFrame>(AnnounceFrame{named->blocks, patience_ns});
+  if (!claimed) return announcement;
+  announcement.end_block_ = std::min<size_t>(claimed->end, end);
+  if (claimed->claim == 0) return announcement;
+  announcement.client_ = this;
+  announcement.claim_ = claimed->claim;
+  announcement.session_ = now.get()->number;
+  return announcement;
+}
+
+// A claim ends with its session.
+void AttachedClient::withdraw_claim(uint64_t claim, uint64_t session) {
+  const Use now = current();
+  if (now.get()->number == session) now.session().tell(WithdrawFrame{claim}, now.session().reply_wait_ns());
+}
+
+Arrival AttachedClient::wait(KeyspaceId id, std::span<const Token> prompt, size_t more_than, uint64_t deadline_ns) {
+  Arrival arrival;
+  const KnownKeyspace* const keyspace = known(id);
+  if (keyspace == nullptr || more_than >= prompt.size() / block_tokens_) {
+    arrival.blocks = peek(id, prompt) / block_tokens_;
+    return arrival;
+  }
+  const Use now = current();
+  AttachedSession& session = now.session();
+  Result<NamedBlocks> named = fail(Code::kUnknown, "");
+  for (;;) {
+    // Before the look and the question: what changes behind them is not slept through.
+    const uint32_t noted = session.notice().stirrings();
+    arrival = {.blocks = peek(id, prompt) / block_tokens_};
+    if (arrival.blocks > more_than) return arrival;
+    if (!named) named = name_blocks(*now.get(), *keyspace, prompt, more_than, more_than + 1);
+    if (!named) return arrival;
+    const Result<WaitedFrame> waited = session.ask<WaitedFrame>(WaitFrame{named->blocks, deadline_ns});
+    if (!waited || waited->why == WaitOutcome::kNobody) return arrival;
+    if (waited->why == WaitOutcome::kMoreBlocks) {
+      // It may have gone again since: then the next look and question say so.
+      arrival.blocks = peek(id, prompt) / block_tokens_;
+      return arrival;
+    }
+    arrival.is_computed = true;
+    const uint64_t now_ns = monotonic_now_ns();
+    if (now_ns >= deadline_ns) return arrival;
+    session.notice().sleep_until_stirred(noted,
+                                         std::min({deadline_ns, waited->until_ns, now_ns + kLookAgainWaitingNs}));
+  }
 }
 
 Result<std::unique_ptr<Client>> make_attached_client(AttachedOptions options, Counters& counters) {

@@ -270,6 +270,16 @@ TEST_F(HostileClient, NumbersThatPointNowhereAreRefused) {
       CommitFrame{.keyspace = first, .tokens = {0, 16}, .blocks_count = 1, .payloads_offset = 65535},
       CommitFrame{.keyspace = first, .tokens = {0, 32}, .first_block = 1, .blocks_count = 1, .payloads_offset = 4096},
       LoadFrame{{.keyspace = first, .tokens = {1 << 20, 16}, .first = 0, .end = 1}},
+      AnnounceFrame{{.keyspace = {77, 1}, .tokens = {0, 16}, .first = 0, .end = 1}, 1},
+      AnnounceFrame{{.keyspace = first, .tokens = {0, 16}, .first = 0, .end = 2}, 1},
+      AnnounceFrame{{.keyspace = first, .tokens = {0, 16}, .first = 1, .end = 1}, UINT64_MAX},
+      AnnounceFrame{{.keyspace = first, .tokens = {1 << 20, 16}, .first = 0, .end = 1}, 1},
+      WaitFrame{{.keyspace = first, .tokens = {0, 16}, .first = 0, .end = UINT32_MAX}, 1},
+      WaitFrame{{.keyspace = {1, 77}, .tokens = {0, 16}, .first = 0, .end = 1}, UINT64_MAX},
+      ExplainFrame{first, {1 << 20, 16}},
+      ExplainFrame{{77, 1}, {0, 16}},
+      ReportFrame{{.keyspace = first, .tokens = {0, 0}, .first = 0, .end = 0}},
+      ReportFrame{{.keyspace = first, .tokens = {0, 16}, .first = 0, .end = 9}},
       StatsFrame{},
   };
   for (size_t i = 0; i + 1 < questions.size(); ++i) {
@@ -279,6 +289,39 @@ TEST_F(HostileClient, NumbersThatPointNowhereAreRefused) {
   ASSERT_TRUE(send(socket, questions.back()));
   EXPECT_FALSE(next(socket)) << "only a node sends that";
   EXPECT_EQ(good.get(prompt), 10u);
+  EXPECT_EQ(good.wrong, 0u);
+}
+
+// Who says that others' blocks are wrong, and gives others' claims up.
+TEST_F(HostileClient, LiesChangeNothing) {
+  const auto node = std::move(*Node::start(options(), *counters_));
+  AttachedUser good(socket());
+  const auto prompt = chain(1, 4);
+  EXPECT_EQ(good.put(prompt), 4u);
+  const auto longer = chain(1, 6);
+  const Announcement announcement = good.client->announce(good.id, longer, 4, 6, 60'000'000'000);
+  EXPECT_TRUE(announcement.is_ours());
+  const Mapping staging = *Mapping::shareable(1 << 16, Mapping::Sharing::kWritable);
+  std::memcpy(staging.bytes().data(), prompt.data(), prompt.size() * sizeof(Token));
+  LocalSocket socket = welcomed(staging);
+  // The keyspace that the good one has opened.
+  const Root root = *node->store().open(keyspace_named("a"), block_of(AttachedUser::kPayloadBytes));
+  const KeyspaceNumber keyspace{root.value, root.generation};
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(send(socket, ReportFrame{{.keyspace = keyspace, .tokens = {0, 64}, .first = 3, .end = 4}}));
+    const std::optional<AnyFrame> reported = next(socket);
+    ASSERT_TRUE(reported);
+    EXPECT_EQ(*reported, AnyFrame(ReportedFrame{4}));
+  }
+  for (uint64_t claim = 0; claim < 10; ++claim)
+    ASSERT_TRUE(send(socket, WithdrawFrame{claim}));
+  ASSERT_TRUE(send(socket, ObserveFrame{UINT32_MAX, UINT32_MAX, UINT64_MAX}));
+  ASSERT_TRUE(send(socket, AskRootFrame{keyspace}));
+  ASSERT_TRUE(next(socket)) << "and all before it was heard";
+  EXPECT_EQ(counters_->get(Counter::kReportsRefuted), 3u);
+  EXPECT_EQ(counters_->get(Counter::kQuarantines), 0u);
+  EXPECT_EQ(good.get(prompt), 4u);
+  EXPECT_EQ(good.client->explain(good.id, longer), Reason::kInFlight);
   EXPECT_EQ(good.wrong, 0u);
 }
 

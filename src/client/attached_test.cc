@@ -265,6 +265,75 @@ TEST_F(AttachedTest, ThereIsOneNodeForASocket) {
             Code::kPermissionDenied);
 }
 
+// The bytes of a block change in the node's memory, as a fault would change them.
+TEST_F(AttachedTest, ABlockThatRotsIsQuarantinedAtTheNode) {
+  set_log_level(LogLevel::kSilent);
+  const auto node = start(options());
+  AttachedUser user(socket());
+  AttachedUser other(socket());
+  const auto prompt = blocks_of({1, 2, 3, 4});
+  user.put(prompt);
+  StoredPrefix prefix;
+  const Root root = *node->store().open(keyspace_named("a"), block_of(AttachedUser::kPayloadBytes));
+  node->store().lookup(root, prompt, prefix);
+  const auto bytes = node->store().read(prefix, prompt, 2);
+  ASSERT_TRUE(bytes);
+  const_cast<std::byte&>((*bytes)[100]) ^= std::byte{4};
+  prefix.release();
+  user.client->lookup(user.id, prompt, user.hit);
+  EXPECT_EQ(user.hit.blocks_count(), 4u);
+  EXPECT_EQ(user.client->read(user.hit, prompt, 2).error().code, Code::kDataLoss);
+  EXPECT_EQ(user.hit.blocks_count(), 2u);
+  EXPECT_EQ(user.hit.reason(), Reason::kCorrupt);
+  EXPECT_EQ(other.client->peek(other.id, prompt), 32u) << "nobody finds it any more";
+  EXPECT_EQ(counters_->get(Counter::kQuarantines), 2u);
+  EXPECT_EQ(counters_->get(Counter::kReportsRefuted), 0u);
+  user.hit.release();
+  EXPECT_EQ(user.put(prompt), 2u);
+  EXPECT_EQ(other.get(prompt), 4u);
+  EXPECT_EQ(other.wrong, 0u);
+}
+
+TEST_F(AttachedTest, TheNodeSaysWhyALookupStops) {
+  const auto node = start(options());
+  AttachedUser user(socket());
+  const auto prompt = blocks_of({1, 2, 3});
+  const auto reason = [&](std::span<const Token> tokens) { return user.client->explain(user.id, tokens); };
+  EXPECT_EQ(reason(prompt), Reason::kNeverStored);
+  user.put(prompt);
+  EXPECT_EQ(reason(prompt), Reason::kFull);
+  EXPECT_EQ(reason(std::span(prompt).first(40)), Reason::kPartialBlock);
+  EXPECT_EQ(reason(blocks_of({1, 2, 9})), Reason::kDiverged);
+  const auto longer = blocks_of({1, 2, 3, 4});
+  const Announcement announcement = user.client->announce(user.id, longer, 3, 4, 10'000'000'000);
+  EXPECT_EQ(reason(longer), Reason::kInFlight);
+  EXPECT_EQ(user.client->explain({}, prompt), Reason::kNotCacheable);
+}
+
+// The load model of the node's store is fed by its clients' engines.
+TEST_F(AttachedTest, WhatComputingCostsReachesTheNode) {
+  NodeOptions chosen = options();
+  chosen.tier = std::make_unique<MemoryTier>(MemoryTierOptions{.bytes_max = kMiB});
+  const auto node = start(std::move(chosen));
+  AttachedUser user(socket());
+  const auto after = [&](uint64_t tokens, uint64_t before, double seconds) {
+    for (int i = 0; i < 3; ++i)
+      user.client->observe_compute(tokens, before, seconds);
+    // Answered, so what was said before has been heard.
+    user.client->explain(user.id, blocks_of({1}));
+    return counters_->get(Counter::kComputeActual);
+  };
+  const uint64_t once = after(512, 0, 0.5);
+  EXPECT_GT(once, 0u);
+  // What cannot be is not believed.
+  EXPECT_EQ(after(0, 0, 0.5), once);
+  EXPECT_EQ(after(512, uint64_t{1} << 31, 0.5), once);
+  EXPECT_EQ(after(uint64_t{1} << 30, 0, 0.5), once);
+  EXPECT_EQ(after(1, 0, 11), once);
+  EXPECT_EQ(after(512, 0, -1), once);
+  EXPECT_GT(after(256, 512, 0.25), once);
+}
+
 // Clients that store, read and end, beside a store that is too small for all of it.
 TEST_F(AttachedTest, ManyClientsAndLittleMemory) {
   constexpr int kUsers = 3;

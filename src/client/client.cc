@@ -25,4 +25,24 @@ void Draft::abort() {
   if (Client* client = std::exchange(client_, nullptr)) client->abort_draft(id);
 }
 
+Announcement::Announcement(Announcement&& other) noexcept {
+  *this = std::move(other);
+}
+
+Announcement& Announcement::operator=(Announcement&& other) noexcept {
+  if (this != &other) {
+    withdraw();
+    client_ = std::exchange(other.client_, nullptr);
+    claim_ = other.claim_;
+    session_ = other.session_;
+    end_block_ = std::exchange(other.end_block_, 0);
+  }
+  return *this;
+}
+
+void Announcement::withdraw() {
+  end_block_ = 0;
+  if (Client* client = std::exchange(client_, nullptr)) client->withdraw_claim(claim_, session_);
+}
+
 }  // namespace rhizome

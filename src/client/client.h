@@ -1,7 +1,7 @@
 // The interface that engines use: look up, read, reserve, commit. The cache behind it is embedded
 // in this process or, later, a node that other processes share; an engine cannot tell which.
 //
-// Thread-safety: a Client may be used from any thread. A Hit or a Draft belongs to one thread at a
+// Thread-safety: a Client may be used from any thread. A Hit, a Draft or an Announcement belongs to one thread at a
 // time and must not outlive its Client.
 #pragma once
 
@@ -96,6 +96,37 @@ class Draft {
   std::vector<std::span<std::byte>> payloads_;
 };
 
+// The answer to announce(): who computes the blocks. Ours ends with withdraw() or destruction.
+class Announcement {
+ public:
+  Announcement() = default;
+  ~Announcement() { withdraw(); }
+  Announcement(Announcement&& other) noexcept;
+  Announcement& operator=(Announcement&& other) noexcept;
+
+  // We do, up to end_block(), and the others wait for it.
+  bool is_ours() const { return client_ != nullptr; }
+  // Somebody else does, up to end_block(). Neither: they are not announced, and nobody waits for them.
+  bool is_others() const { return !is_ours() && end_block_ > 0; }
+  size_t end_block() const { return end_block_; }
+  void withdraw();
+
+ private:
+  friend class AttachedClient;
+  friend class EmbeddedClient;
+
+  Client* client_ = nullptr;
+  uint64_t claim_ = 0;
+  uint64_t session_ = 0;  // in which it was made
+  size_t end_block_ = 0;
+};
+
+// What wait() has seen come.
+struct Arrival {
+  size_t blocks = 0;         // that are stored now
+  bool is_computed = false;  // somebody computes the next one
+};
+
 class Client {
  public:
   virtual ~Client() = default;
@@ -130,8 +161,9 @@ class Client {
   // The payload of block `i` of a hit, after its identity was compared with `prompt` (the prompt of
   // the look-up) and its checksum with its bytes; valid until the hit is released. Waits for a block that is being
   // loaded, no longer than its deadline. Cheapest in ascending order. kOutOfRange: the hit or the prompt has no such
-  // block. kDataLoss: it did not verify; it has been quarantined together with all that continues it. kUnavailable: its
-  // load failed or was late. After these two the hit ends before the block.
+  // block. kDataLoss: it did not verify; it has been quarantined together with all that continues it (attached: if the
+  // node, which is told, finds the same). kUnavailable: its load failed or was late. After these two the hit ends
+  // before the block.
   virtual Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) = 0;
 
   // Reserves the blocks of `tokens` (a whole number of blocks, from position 0) from `first_block`
@@ -145,6 +177,25 @@ class Client {
   // quarantined in the meantime. Returns how many became visible.
   virtual size_t commit(Draft draft) = 0;
 
+  // Why lookup() of this prompt would stop where it does. More is known here than a Hit says: an attached client asks
+  // the node, which look-ups do not. kOff: there is no node.
+  virtual Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) = 0;
+
+  // Whether others than the users of this client may store and find the same blocks: other processes.
+  virtual bool is_shared() const = 0;
+
+  // The caller is about to compute blocks [first, end) of `prompt` and to store them, as they come. Nothing heard of it
+  // (no commit of a block among them) for patience_ns: it is as if it had never been said; likewise when this process
+  // ends. When there can be no more claims, or no node, neither is_ours() nor is_others(): the caller goes on alone.
+  // Blocks that are stored already are not to be announced. Waits for nobody's computing.
+  virtual Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
+                                uint64_t patience_ns) = 0;
+
+  // Sleeps until more than `more_than` blocks of `prompt` are stored, nobody computes the next one (any more), or it is
+  // deadline_ns (of the client's clock, see machine/clock.h). Other threads use the client meanwhile. Whoever waits for
+  // others while others wait for what he has announced wastes everybody's time until patience runs out: withdraw first.
+  virtual Arrival wait(KeyspaceId keyspace, std::span<const Token> prompt, size_t more_than, uint64_t deadline_ns) = 0;
+
   // The engine has computed `tokens` tokens of a prompt behind `before` others in so many seconds: what loads are
   // weighed against.
   virtual void observe_compute(uint64_t tokens, uint64_t before, double seconds) = 0;
@@ -153,8 +204,10 @@ class Client {
   virtual void flush(uint64_t wait_ns) = 0;
 
  protected:
+  friend class Announcement;
   friend class Draft;
   virtual void abort_draft(uint64_t id) = 0;
+  virtual void withdraw_claim(uint64_t claim, uint64_t session) = 0;
 };
 
 // A cache inside this process.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <unordered_map>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "contract/check.h"
 #include "machine/clock.h"
 #include "machine/thread.h"
+#include "node/flights.h"
 #include "store/store.h"
 #include "telemetry/log.h"
 #include "tier/disk/disk_tier.h"
@@ -18,6 +20,10 @@ namespace {
 Root root_of(KeyspaceId keyspace) {
   return {keyspace.value, keyspace.generation};
 }
+
+constexpr uint64_t kOwner = 1;
+// So that a clock that is not the machine's is asked now and then.
+constexpr uint64_t kSleepNsMax = 250'000'000;
 
 }  // namespace
 
@@ -31,7 +37,10 @@ class EmbeddedHit final : public HitState {
 // A client whose store is in this process. Its keyspace ids are the store's roots.
 class EmbeddedClient final : public Client {
  public:
-  EmbeddedClient(std::unique_ptr<Store> store, const Clock& clock) : store_(std::move(store)), clock_(clock) {}
+  EmbeddedClient(std::unique_ptr<Store> store, const Clock& clock)
+      : store_(std::move(store)), clock_(clock), flights_(store_->block_tokens()) {
+    flights_.enter(kOwner, [] {});  // who waits here sleeps on flights_changed_
+  }
   ~EmbeddedClient() override;
 
   uint32_t block_tokens() const override { return store_->block_tokens(); }
@@ -44,6 +53,11 @@ class EmbeddedClient final : public Client {
   Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) override;
   Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) override;
   size_t commit(Draft draft) override;
+  Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) override;
+  bool is_shared() const override { return false; }
+  Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
+                        uint64_t patience_ns) override;
+  Arrival wait(KeyspaceId keyspace, std::span<const Token> prompt, size_t more_than, uint64_t deadline_ns) override;
   void observe_compute(uint64_t tokens, uint64_t before, double seconds) override {
     store_->observe_compute(tokens, before, seconds);
   }
@@ -51,18 +65,32 @@ class EmbeddedClient final : public Client {
 
  protected:
   void abort_draft(uint64_t id) override;
+  void withdraw_claim(uint64_t claim, uint64_t session) override;
 
  private:
+  // A draft, and what it is of, where somebody may wait for it.
+  struct Written {
+    BlockDraft draft;
+    Root root = {};
+    std::vector<Token> tokens = {};
+  };
+
   // Null for a hit that was never looked up with.
   StoredPrefix* prefix_of(const Hit& hit) const;
   static void update(Hit& hit, const StoredPrefix& prefix);
-  BlockDraft take_draft(uint64_t id);
+  Written take_draft(uint64_t id);
 
   const std::unique_ptr<Store> store_;
   const Clock& clock_;
   Mutex mutex_;
-  std::unordered_map<uint64_t, BlockDraft> drafts_ GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, Written> drafts_ GUARDED_BY(mutex_);
   uint64_t last_draft_ GUARDED_BY(mutex_) = 0;
+
+  // All users of this client are one owner. Nobody waits but for a claim, so without one there is nobody to be told.
+  Mutex flights_mutex_;
+  CondVar flights_changed_;
+  Flights flights_ GUARDED_BY(flights_mutex_);
+  std::atomic<bool> has_claims_{false};
 };
 
 namespace {
@@ -191,7 +219,10 @@ Result<Draft> EmbeddedClient::reserve(KeyspaceId keyspace, std::span<const Token
   draft.client_ = this;
   MutexLock lock(mutex_);
   draft.id_ = ++last_draft_;
-  drafts_.emplace(draft.id_, std::move(*reserved));
+  Written& written = drafts_[draft.id_];
+  written.draft = std::move(*reserved);
+  written.root = root_of(keyspace);
+  if (has_claims_.load(std::memory_order_relaxed)) written.tokens.assign(tokens.begin(), tokens.end());
   return draft;
 }
 
@@ -200,20 +231,80 @@ size_t EmbeddedClient::commit(Draft draft) {
   RHIZOME_CHECK(draft.client_ == this);
   draft.client_ = nullptr;
   draft.payloads_.clear();
-  return store_->commit(take_draft(draft.id_));
+  Written written = take_draft(draft.id_);
+  const size_t visible = store_->commit(std::move(written.draft));
+  // A claim that was made after the draft is of blocks that are not the draft's.
+  if (!written.tokens.empty()) {
+    const std::span<const Token> tokens(written.tokens);
+    const size_t stored = size_t{store_->peek(written.root, tokens)} * block_tokens();
+    const MutexLock lock(flights_mutex_);
+    flights_.committed(kOwner, written.root, tokens.first(stored), clock_.monotonic_ns());
+    flights_changed_.notify_all();
+    has_claims_.store(flights_.claims_count() > 0, std::memory_order_relaxed);
+  }
+  return visible;
 }
 
 void EmbeddedClient::abort_draft(uint64_t id) {
-  take_draft(id).abort();
+  take_draft(id).draft.abort();
 }
 
-BlockDraft EmbeddedClient::take_draft(uint64_t id) {
+EmbeddedClient::Written EmbeddedClient::take_draft(uint64_t id) {
   MutexLock lock(mutex_);
   const auto found = drafts_.find(id);
   RHIZOME_CHECK(found != drafts_.end());
-  BlockDraft draft = std::move(found->second);
+  Written written = std::move(found->second);
   drafts_.erase(found);
-  return draft;
+  return written;
+}
+
+Reason EmbeddedClient::explain(KeyspaceId keyspace, std::span<const Token> prompt) {
+  StoredPrefix prefix;
+  store_->lookup(root_of(keyspace), prompt, prefix);
+  const auto block = static_cast<uint32_t>(prefix.blocks());
+  const MutexLock lock(flights_mutex_);
+  return flights_.computed_until(root_of(keyspace), prompt, block, clock_.monotonic_ns()) ? Reason::kInFlight
+                                                                                          : prefix.reason();
+}
+
+Announcement EmbeddedClient::announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
+                                      uint64_t patience_ns) {
+  Announcement announcement;
+  end = std::min(end, prompt.size() / block_tokens());
+  if (first >= end) return announcement;
+  const MutexLock lock(flights_mutex_);
+  const auto announced = flights_.announce(kOwner, root_of(keyspace), prompt.first(end * block_tokens()),
+                                           static_cast<uint32_t>(first), patience_ns, clock_.monotonic_ns());
+  if (!announced) return announcement;
+  announcement.end_block_ = announced->end;
+  if (announced->claim == 0) return announcement;
+  has_claims_.store(true, std::memory_order_relaxed);
+  announcement.client_ = this;
+  announcement.claim_ = announced->claim;
+  return announcement;
+}
+
+void EmbeddedClient::withdraw_claim(uint64_t claim, uint64_t) {
+  const MutexLock lock(flights_mutex_);
+  flights_.withdraw(kOwner, claim);
+  flights_changed_.notify_all();
+  has_claims_.store(flights_.claims_count() > 0, std::memory_order_relaxed);
+}
+
+Arrival EmbeddedClient::wait(KeyspaceId keyspace, std::span<const Token> prompt, size_t more_than,
+                             uint64_t deadline_ns) {
+  const Root root = root_of(keyspace);
+  const auto block = static_cast<uint32_t>(more_than);
+  const MutexLock lock(flights_mutex_);
+  for (;;) {
+    // Whoever commits shows the blocks and then takes the lock: what is not seen here wakes this thread.
+    Arrival arrival{.blocks = store_->peek(root, prompt)};
+    const uint64_t now_ns = clock_.monotonic_ns();
+    const auto until_ns = flights_.computed_until(root, prompt, block, now_ns);
+    arrival.is_computed = until_ns.has_value();
+    if (arrival.blocks > more_than || !until_ns || now_ns >= deadline_ns) return arrival;
+    flights_changed_.wait_for(flights_mutex_, std::min({*until_ns - now_ns, deadline_ns - now_ns, kSleepNsMax}));
+  }
 }
 
 }  // namespace rhizome

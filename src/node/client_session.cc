@@ -13,6 +13,8 @@ namespace {
 
 // A prompt may be so long: four million tokens in blocks of sixteen are far more than any engine takes.
 constexpr uint32_t kTokensMax = 1 << 22;
+// Ten seconds for a token: a large model on a slow machine takes less.
+constexpr uint64_t kTokenNsMax = 10'000'000'000;
 
 }  // namespace
 
@@ -20,9 +22,11 @@ ClientSession::ClientSession(NodeDomain& domain, LocalSocket socket, ProcessWatc
     : domain_(domain), socket_(std::move(socket)), watch_(std::move(watch)), number_(number), room_(kMessageBytesMax) {}
 
 ClientSession::~ClientSession() {
+  domain_.flights.leave(number_);
   if (lease_.empty()) return;
   // A client that lives on must not believe what it reads from now on.
   notice_.front().revoke();
+  notice_.front().stir();
   domain_.readers.remove(lease_.front());
 }
 
@@ -44,6 +48,7 @@ Status ClientSession::serve_one() {
   if (is_welcomed_ == std::holds_alternative<HelloFrame>(*frame)) {
     return fail(Code::kFailedPrecondition, "hello is the first message, and comes once");
   }
+  if (take_unanswered(*frame)) return {};
   const Result<Answer> answered = answer(*frame, std::move(message->descriptors));
   if (answered) return send(answered->frame, head->request, answered->descriptors);
   const Status sent = send(error_frame(answered.error()), head->request, {});
@@ -58,6 +63,22 @@ Status ClientSession::send(const AnyFrame& frame, uint64_t request, std::span<co
   return socket_.send(*message, 0, descriptors);
 }
 
+bool ClientSession::take_unanswered(const AnyFrame& frame) {
+  if (const auto* const withdraw = std::get_if<WithdrawFrame>(&frame)) {
+    domain_.flights.withdraw(number_, withdraw->claim);
+    return true;
+  }
+  const auto* const observe = std::get_if<ObserveFrame>(&frame);
+  if (observe == nullptr) return false;
+  // What no engine takes says nothing about any.
+  const uint64_t tokens = observe->tokens_count;
+  if (tokens > 0 && tokens <= kTokensMax && observe->before_count <= kTokensMax && observe->duration_ns > 0 &&
+      observe->duration_ns <= tokens * kTokenNsMax) {
+    domain_.store.observe_compute(tokens, observe->before_count, static_cast<double>(observe->duration_ns) * 1e-9);
+  }
+  return true;
+}
+
 Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::vector<Descriptor> descriptors) {
   if (const auto* const hello = std::get_if<HelloFrame>(&frame)) return on(*hello, std::move(descriptors));
   if (const auto* const open = std::get_if<OpenFrame>(&frame)) return on(*open);
@@ -66,6 +87,10 @@ Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::
   if (const auto* const directory = std::get_if<AskDirectoryFrame>(&frame)) return on(*directory);
   if (const auto* const commit = std::get_if<CommitFrame>(&frame)) return on(*commit);
   if (const auto* const load = std::get_if<LoadFrame>(&frame)) return on(*load);
+  if (const auto* const announce = std::get_if<AnnounceFrame>(&frame)) return on(*announce);
+  if (const auto* const wait = std::get_if<WaitFrame>(&frame)) return on(*wait);
+  if (const auto* const explain = std::get_if<ExplainFrame>(&frame)) return on(*explain);
+  if (const auto* const report = std::get_if<ReportFrame>(&frame)) return on(*report);
   if (const auto* const clear = std::get_if<ClearFrame>(&frame)) return on(*clear);
   return fail(Code::kUnimplemented, "this node does not know that request");
 }
@@ -99,6 +124,7 @@ Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::ve
   lease_.emplace_back(lease_memory_.bytes());
   notice_.emplace_back(notice_memory_.bytes(), domain_.incarnation);
   domain_.readers.add(lease_.front());
+  domain_.flights.enter(number_, [this] { notice_.front().stir(); });
   is_welcomed_ = true;
   // To close what a client sends may take as long as it likes, and nothing more is to come.
   static_cast<void>(socket_.refuse_descriptors());
@@ -183,7 +209,16 @@ Result<ClientSession::Answer> ClientSession::on(const CommitFrame& commit) {
     copy_block_bytes(draft->payload(i), payloads->subspan(at, payload_bytes));
   }
   committed.visible_count = static_cast<uint32_t>(domain_.store.commit(std::move(*draft)));
+  tell_flights(root, *tokens);
   return Answer{committed};
+}
+
+// Somebody else may have stored what the client has not.
+void ClientSession::tell_flights(Root root, std::span<const Token> tokens) {
+  Flights& flights = domain_.flights;
+  if (flights.claims_count() + flights.waits_count() == 0) return;
+  const size_t visible = size_t{domain_.store.peek(root, tokens)} * domain_.store.block_tokens();
+  flights.committed(number_, root, tokens.first(visible), monotonic_now_ns());
 }
 
 Result<ClientSession::Answer> ClientSession::on(const LoadFrame& load) {
@@ -194,6 +229,76 @@ Result<ClientSession::Answer> ClientSession::on(const LoadFrame& load) {
   const uint32_t end = domain_.store.promote(prefix, *tokens, load.blocks.first, load.blocks.end);
   // What has begun goes on without the prefix; the client's slot keeps what has landed.
   return Answer{LoadingFrame{.end = end, .deadline_ns = prefix.load_deadline_ns()}};
+}
+
+Result<std::vector<Token>> ClientSession::copy_tokens(const BlocksOfPrompt& blocks) const {
+  const Root root{blocks.keyspace.number, blocks.keyspace.generation};
+  const Result<uint64_t> slot_bytes = domain_.store.slot_bytes(root);
+  if (!slot_bytes) return fail(slot_bytes.error());
+  if (blocks.tokens.count != uint64_t{blocks.end} * domain_.store.block_tokens()) {
+    return fail(Code::kInvalidArgument, "tokens and blocks do not fit together");
+  }
+  return copy_tokens(blocks.tokens);
+}
+
+Result<ClientSession::Answer> ClientSession::on(const AnnounceFrame& announce) {
+  const Root root{announce.blocks.keyspace.number, announce.blocks.keyspace.generation};
+  const Result<std::vector<Token>> tokens = copy_tokens(announce.blocks);
+  if (!tokens) return fail(tokens.error());
+  const Result<Flights::Announced> announced =
+      domain_.flights.announce(number_, root, *tokens, announce.blocks.first, announce.patience_ns, monotonic_now_ns());
+  if (!announced) return fail(announced.error());
+  return Answer{ClaimedFrame{.claim = announced->claim, .end = announced->end}};
+}
+
+Result<ClientSession::Answer> ClientSession::on(const WaitFrame& wait) {
+  const Root root{wait.blocks.keyspace.number, wait.blocks.keyspace.generation};
+  const Result<std::vector<Token>> tokens = copy_tokens(wait.blocks);
+  if (!tokens) return fail(tokens.error());
+  const uint64_t now_ns = monotonic_now_ns();
+  WaitedFrame waited{.end = domain_.store.peek(root, *tokens)};
+  if (waited.end > wait.blocks.first) return Answer{waited};
+  const auto until_ns = domain_.flights.computed_until(root, *tokens, wait.blocks.first, now_ns);
+  waited.why = until_ns ? WaitOutcome::kNotYet : WaitOutcome::kNobody;
+  if (!until_ns) return Answer{waited};
+  waited.until_ns = *until_ns;
+  const Status waits = domain_.flights.wait(number_, root, *tokens, wait.blocks.first, wait.deadline_ns, now_ns);
+  if (!waits) return fail(waits.error());
+  return Answer{waited};
+}
+
+Result<ClientSession::Answer> ClientSession::on(const ExplainFrame& explain) {
+  const Root root{explain.keyspace.number, explain.keyspace.generation};
+  const Result<uint64_t> slot_bytes = domain_.store.slot_bytes(root);
+  if (!slot_bytes) return fail(slot_bytes.error());
+  const Result<std::vector<Token>> tokens = copy_tokens(explain.tokens);
+  if (!tokens) return fail(tokens.error());
+  StoredPrefix prefix;
+  domain_.store.lookup(root, *tokens, prefix);
+  ExplainedFrame explained{.reason = prefix.reason(), .blocks_count = static_cast<uint32_t>(prefix.blocks())};
+  if (domain_.flights.computed_until(root, *tokens, explained.blocks_count, monotonic_now_ns())) {
+    explained.reason = Reason::kInFlight;
+  }
+  explained.text = reason_name(explained.reason);
+  return Answer{explained};
+}
+
+// Whoever reports a block that is sound changes nothing by it.
+Result<ClientSession::Answer> ClientSession::on(const ReportFrame& report) {
+  const Root root{report.blocks.keyspace.number, report.blocks.keyspace.generation};
+  const Result<std::vector<Token>> tokens = copy_tokens(report.blocks);
+  if (!tokens) return fail(tokens.error());
+  if (report.blocks.end == 0) return fail(Code::kInvalidArgument, "no block");
+  const uint32_t block = report.blocks.end - 1;
+  StoredPrefix prefix;
+  domain_.store.lookup(root, *tokens, prefix);
+  if (prefix.blocks() > block) {
+    // Only what is in memory can have been read, and is read here without waiting: promote() keeps it there.
+    static_cast<void>(domain_.store.promote(prefix, *tokens, block, block + 1));
+    const bool is_here = domain_.store.plan(prefix, *tokens, block, block + 1).load_tokens == 0;
+    if (is_here && domain_.store.read(prefix, *tokens, block)) domain_.counters.add(Counter::kReportsRefuted);
+  }
+  return Answer{ReportedFrame{.blocks_count = static_cast<uint32_t>(prefix.blocks())}};
 }
 
 Result<ClientSession::Answer> ClientSession::on(const ClearFrame& clear) {

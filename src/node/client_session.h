@@ -20,8 +20,10 @@
 #include "machine/local_socket.h"
 #include "machine/mapping.h"
 #include "machine/process_watch.h"
+#include "node/flights.h"
 #include "node/node_readers.h"
 #include "store/store.h"
+#include "telemetry/counters.h"
 
 namespace rhizome {
 
@@ -29,10 +31,12 @@ namespace rhizome {
 struct NodeDomain {
   Store& store;
   NodeReaders& readers;
+  Counters& counters;
   uint64_t incarnation = 0;
   uint64_t budget_bytes = 0;
   uint64_t staging_bytes_max = 0;
   std::string tenant;
+  Flights flights{store.block_tokens()};
 };
 
 class ClientSession {
@@ -55,6 +59,8 @@ class ClientSession {
     std::vector<int> descriptors = {};
   };
 
+  // False: it is a frame that takes an answer.
+  bool take_unanswered(const AnyFrame& frame);
   Result<Answer> answer(const AnyFrame& frame, std::vector<Descriptor> descriptors);
   Result<Answer> on(const HelloFrame& hello, std::vector<Descriptor> descriptors);
   Result<Answer> on(const OpenFrame& open);
@@ -63,11 +69,18 @@ class ClientSession {
   Result<Answer> on(const AskDirectoryFrame& ask);
   Result<Answer> on(const CommitFrame& commit);
   Result<Answer> on(const LoadFrame& load);
+  Result<Answer> on(const AnnounceFrame& announce);
+  Result<Answer> on(const WaitFrame& wait);
+  Result<Answer> on(const ExplainFrame& explain);
+  Result<Answer> on(const ReportFrame& report);
   Result<Answer> on(const ClearFrame& clear);
   Status send(const AnyFrame& frame, uint64_t request, std::span<const int> descriptors);
   Result<Answer> opened(Root root);
+  void tell_flights(Root root, std::span<const Token> tokens);
   // The client may write into staging memory at any time, so what is believed is a copy.
   Result<std::vector<Token>> copy_tokens(const StagedTokens& staged) const;
+  // The same for blocks, of an opened keyspace, that the tokens end with.
+  Result<std::vector<Token>> copy_tokens(const BlocksOfPrompt& blocks) const;
 
   NodeDomain& domain_;
   LocalSocket socket_;

@@ -30,12 +30,13 @@ constexpr uint64_t kOutOfDescriptorsRestNs = 100'000'000;
 class Node::Loop {
  public:
   Loop(NodeOptions options, std::unique_ptr<NodeReaders> readers, std::unique_ptr<Store> store, LocalListener listener,
-       Poller poller)
+       Poller poller, Counters& counters)
       : clients_max_(options.clients_max),
         readers_(std::move(readers)),
         store_(std::move(store)),
         domain_{.store = *store_,
                 .readers = *readers_,
+                .counters = counters,
                 .incarnation = random_u64() | 1,
                 .budget_bytes = options.memory_bytes,
                 .staging_bytes_max = options.staging_bytes_max,
@@ -168,7 +169,7 @@ Result<std::unique_ptr<Node>> Node::start(NodeOptions options, Counters& counter
   Result<Poller> poller = Poller::create();
   if (!poller) return fail(poller.error());
   auto loop = std::make_unique<Loop>(std::move(options), std::move(readers), std::move(*store), std::move(*listener),
-                                     std::move(*poller));
+                                     std::move(*poller), counters);
   const Status started = loop->start();
   if (!started) return fail(started.error());
   return std::unique_ptr<Node>(new Node(std::move(loop)));

@@ -30,7 +30,8 @@ Connector::Connector(const LlamaApi& api, llama_context* context, ContextFacts f
       sequences_(engine_.facts.plan.sequences_count),
       transfer_(engine_, sequences_),
       variants_(engine_, model),
-      flight_(sequences_) {}
+      flight_(sequences_),
+      host_flight_(engine_, sequences_) {}
 
 Connector::~Connector() {
   engine_.counters.sub(Counter::kContexts);
@@ -43,6 +44,7 @@ void Connector::clear(bool data) {
   engine_.api.memory_clear(engine_.memory, data);
   for (uint32_t seq = 0; seq < sequences_.count(); ++seq)
     sequences_.empty(seq);
+  host_flight_.settle();
 }
 
 bool Connector::remove(int32_t seq, int32_t begin, int32_t end) {
@@ -84,6 +86,7 @@ bool Connector::remove(int32_t seq, int32_t begin, int32_t end) {
   } else {
     sequences_.truncate(seq, first);
   }
+  host_flight_.settle();
   // Without the hook this is how another prompt begins, and what follows may be a single token of it.
   if (exact() && !sequence.hooked) sequences_.at(seq).in_prompt = true;
   return true;
@@ -119,6 +122,7 @@ void Connector::keep(int32_t seq) {
   for (uint32_t other = 0; other < sequences_.count(); ++other) {
     if (static_cast<int32_t>(other) != seq) sequences_.empty(other);
   }
+  host_flight_.settle();
 }
 
 void Connector::shift(int32_t seq, int32_t begin, int32_t end, int32_t by) {
@@ -159,6 +163,7 @@ void Connector::replaced(int32_t seq) {
       sequences_.at(other).replaced = true;
     }
   }
+  host_flight_.settle();
 }
 
 void Connector::set_adapters(std::vector<AdapterUse> adapters, bool known) {

@@ -23,6 +23,7 @@
 #include "concurrency/mutex.h"
 #include "contract/result.h"
 #include "engine/llama/engine_context.h"
+#include "engine/llama/host_flight.h"
 #include "engine/llama/outputs.h"
 #include "engine/llama/probe.h"
 #include "engine/llama/row_batch.h"
@@ -147,7 +148,11 @@ class Connector {
   std::span<const Token> restorable(const Request& request) const;
   uint32_t stream_unit() const;
   uint32_t usable_rows(const Request& request) REQUIRES(mutex_);
+  bool is_untouched(const Request& request) const REQUIRES(mutex_);
+  uint32_t whole_unit() const;
+  uint32_t available_tokens(const Request& request) REQUIRES(mutex_);
   bool must_wait(const Request& request) REQUIRES(mutex_);
+  bool must_wait_for_host(const Request& request) REQUIRES(mutex_);
   bool settle(Request& request) REQUIRES(mutex_);
   int32_t answer(const Request& request) REQUIRES(mutex_);
   uint32_t live_tokens(int32_t seq, std::span<const Token> prompt, VariantId variant, int32_t& donor) const
@@ -164,7 +169,9 @@ class Connector {
   void drop_repeated_rows() REQUIRES(mutex_);
   int32_t decode_default(const llama_batch& batch) REQUIRES(mutex_);
   int32_t compute_early(Run& run, bool alone) REQUIRES(mutex_);
+  void await_host(int32_t seq, std::span<const Token> prompt) REQUIRES(mutex_);
   void restore_within(Run& run) REQUIRES(mutex_);
+  uint32_t early_step(const Run& run, bool alone, size_t& end) REQUIRES(mutex_);
   void absorb(std::span<const Row> rows) REQUIRES(mutex_);
   void publish_touched(std::span<const Row> rows) REQUIRES(mutex_);
   void settle_failure(std::span<const Row> rows, int32_t status) REQUIRES(mutex_);
@@ -176,7 +183,7 @@ class Connector {
   int32_t compute_exact_prompt(const Run& run) REQUIRES(mutex_);
   int32_t compute_rows(int32_t seq, std::span<const Token> tokens, bool output, int32_t index, uint32_t generated)
       REQUIRES(mutex_);
-  uint32_t exact_publish_step() const;
+  uint32_t exact_publish_step(int32_t seq) const REQUIRES(mutex_);
 
   const ConnectorOptions options_;
   Mutex mutex_;
@@ -185,6 +192,7 @@ class Connector {
   Transfer transfer_ GUARDED_BY(mutex_);
   Variants variants_ GUARDED_BY(mutex_);
   SingleFlight flight_ GUARDED_BY(mutex_);
+  HostFlight host_flight_ GUARDED_BY(mutex_);
   Outputs outputs_ GUARDED_BY(mutex_);
   bool salted_ GUARDED_BY(mutex_) = false;                    // some request had a salt
   bool embeddings_ GUARDED_BY(mutex_) = false;                // every row has an output: no batch may be cut

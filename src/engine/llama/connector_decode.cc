@@ -21,9 +21,15 @@ int32_t Connector::decode(const llama_batch& batch) {
   HookTime time(engine_, Counter::kHookTime);
   flight_.begin_batch();
   outputs_.reset();
-  if (embeddings_ || !prepare(batch)) return decode_unknown(batch);
-  if (generated_rows(rows_) == rows_.size()) time.count_as(Counter::kHookTimeDecode);
-  return exact() ? decode_exact() : decode_default(batch);
+  int32_t status = 0;
+  if (embeddings_ || !prepare(batch)) {
+    status = decode_unknown(batch);
+  } else {
+    if (generated_rows(rows_) == rows_.size()) time.count_as(Counter::kHookTimeDecode);
+    status = exact() ? decode_exact() : decode_default(batch);
+  }
+  host_flight_.end_batch();
+  return status;
 }
 
 // Embeddings in or out, or rows shared between sequences: what they leave in the cache is not followed.
@@ -125,6 +131,19 @@ int32_t Connector::decode_default(const llama_batch& batch) {
   return 0;
 }
 
+// For programs without the hook, before they compute a prompt: they cannot be told to ask again.
+void Connector::await_host(int32_t seq, std::span<const Token> prompt) {
+  const KeyspaceId keyspace = variants_.keyspace(sequences_.at(seq).variant);
+  if (!host_flight_.is_on() || keyspace == KeyspaceId{}) return;
+  int32_t donor = -1;
+  const uint32_t available =
+      std::max({sequences_.at(seq).rows(), live_tokens(seq, prompt, sequences_.at(seq).variant, donor),
+                static_cast<uint32_t>(engine_.client.peek(keyspace, prompt))});
+  if (host_flight_.take(seq, keyspace, prompt, available) == HostFlight::Turn::kCompute) return;
+  engine_.counters.add(Counter::kWaits);
+  host_flight_.await_others(seq, keyspace, prompt);
+}
+
 // For programs without the hook: puts stored or live rows in place of the run's first ones.
 void Connector::restore_within(Run& run) {
   Sequence& sequence = sequences_.at(run.sequence);
@@ -137,6 +156,7 @@ void Connector::restore_within(Run& run) {
   for (size_t i = run.begin; i < end; ++i)
     prompt.push_back(rows_[i].token);
   const uint32_t before = sequence.rows();
+  await_host(run.sequence, prompt);
   share_live(run.sequence, prompt);
   restore_stored(run.sequence, prompt, engine_.facts.block_tokens, static_cast<uint32_t>(prompt.size()), true);
   if (sequence.rows() < before) {  // the cache had to be cleared: the earlier rows come back by computing them
@@ -151,29 +171,47 @@ void Connector::restore_within(Run& run) {
   sequence.ahead = sequence.ahead || sequence.rows() > before;
 }
 
-// Computes the first rows of a prompt in batches of their own, and stores them: before a window passes them, or so
-// that the next prompt of the same batch finds them. Leaves the rows with outputs, which must come last.
+// In which steps compute_early() goes, and where it ends; 0: it does nothing.
+uint32_t Connector::early_step(const Run& run, bool alone, size_t& end) {
+  const Sequence& sequence = sequences_.at(run.sequence);
+  const uint32_t block = engine_.facts.block_tokens;
+  const uint32_t window = engine_.facts.shape.window;
+  const auto position = static_cast<uint32_t>(rows_[run.begin].position);
+  end = rows_[run.end - 1].output ? run.end - 1 : run.end;
+  if (end <= run.begin) return 0;
+  const auto rows = static_cast<uint32_t>(end - run.begin);
+  if (window > 0) {
+    // To a block's end, in steps that leave all of their rows inside the window.
+    const uint32_t stop = (position + rows) / block * block;
+    end = stop > position ? run.begin + (stop - position) : run.begin;
+    const uint32_t inside = window >= 2 * block ? (window - block) / block * block : block;
+    return std::max(std::min(engine_.api.n_ubatch(engine_.context), inside), block);
+  }
+  if (host_flight_.holds(run.sequence)) {
+    // As the engine itself would cut the batch, so that it costs no more; what does not fill a step goes with the rest.
+    const uint32_t step = std::max(engine_.api.n_ubatch(engine_.context) / block * block, block);
+    const auto left = static_cast<uint32_t>(run.end - run.begin) + position % block;
+    const uint32_t early = (left - 1) / step * step;
+    end = run.begin + (early > position % block ? early - position % block : 0);
+    return step;
+  }
+  return alone || sequence.hooked || sequence.variant == kNoVariant || rows < block ? 0 : rows;
+}
+
+// Computes the first rows of a prompt in batches of their own, and stores them: before a window passes them, so that
+// the next prompt of the same batch finds them, or because another process may wait for them. Leaves the rows with
+// outputs, which must come last.
 int32_t Connector::compute_early(Run& run, bool alone) {
   Sequence& sequence = sequences_.at(run.sequence);
   const uint32_t block = engine_.facts.block_tokens;
-  const uint32_t window = engine_.facts.shape.window;
-  size_t end = rows_[run.end - 1].output ? run.end - 1 : run.end;
-  if (end <= run.begin) return 0;
-  uint32_t step = static_cast<uint32_t>(end - run.begin);
-  if (window > 0) {
-    // To a block's end, in steps that leave all of their rows inside the window.
-    const uint32_t position = static_cast<uint32_t>(rows_[run.begin].position);
-    const uint32_t stop = (position + step) / block * block;
-    end = stop > position ? run.begin + (stop - position) : run.begin;
-    const uint32_t inside = window >= 2 * block ? (window - block) / block * block : block;
-    step = std::max(std::min(engine_.api.n_ubatch(engine_.context), inside), block);
-  } else if (alone || sequence.hooked || sequence.variant == kNoVariant || step < block) {
-    return 0;
-  }
+  size_t end = 0;
+  const uint32_t step = early_step(run, alone, end);
+  const bool is_aligned = engine_.facts.shape.window > 0 || host_flight_.holds(run.sequence);
+  if (step == 0) return 0;
   while (run.begin < end) {
     // The first step ends at a block's end, so that the next ones hold whole blocks.
     const uint32_t position = static_cast<uint32_t>(rows_[run.begin].position);
-    const size_t count = std::min<size_t>(end - run.begin, window > 0 ? step - position % block : step);
+    const size_t count = std::min<size_t>(end - run.begin, is_aligned ? step - position % block : step);
     const auto part = std::span<const Row>(rows_).subspan(run.begin, count);
     if (const int32_t status = engine_.decode(part, 0); status != 0) {
       settle_failure(part, status);

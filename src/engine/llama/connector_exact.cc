@@ -55,8 +55,9 @@ int32_t Connector::compute_exact_prompt(const Run& run) {
   if (!sequence.hooked && options_.restore && sequence.variant != kNoVariant) {
     std::vector<Token> prompt = sequence.tokens;
     prompt.insert(prompt.end(), tokens.begin(), tokens.end() - (end.output ? 1 : 0));
-    restore_stored(run.sequence, std::span(prompt).first(prompt.size() / kExactUnit * kExactUnit), kExactUnit,
-                   static_cast<uint32_t>(prompt.size()), true);
+    const auto whole = std::span(prompt).first(prompt.size() / kExactUnit * kExactUnit);
+    await_host(run.sequence, whole);
+    restore_stored(run.sequence, whole, kExactUnit, static_cast<uint32_t>(prompt.size()), true);
     if (sequence.rows() < begin) {  // the cache had to be cleared
       tokens.assign(prompt.begin(), prompt.end());
       if (end.output) tokens.push_back(end.token);
@@ -71,7 +72,7 @@ int32_t Connector::compute_exact_prompt(const Run& run) {
     status = compute_rows(run.sequence, left().first(kExactUnit), output, end.index, 0);
     if (status != 0) break;
     sequence.exact_rows = sequence.rows();
-    if (sequence.exact_rows % exact_publish_step() == 0) publish(run.sequence);
+    if (sequence.exact_rows % exact_publish_step(run.sequence) == 0) publish(run.sequence);
   }
   if (status == 0 && end.output && !left().empty()) {
     status = compute_rows(run.sequence, left(), true, end.index, 0);
@@ -112,11 +113,14 @@ int32_t Connector::compute_rows(int32_t seq, std::span<const Token> tokens, bool
   return 0;
 }
 
-// The engine leaves rows that the window has passed out of what it gives, even when it still has them.
-uint32_t Connector::exact_publish_step() const {
+// The engine leaves rows that the window has passed out of what it gives, even when it still has them. And what others
+// wait for they get piece by piece.
+uint32_t Connector::exact_publish_step(int32_t seq) const {
   const uint32_t window = engine_.facts.shape.window;
-  if (window == 0) return UINT32_MAX / kExactUnit * kExactUnit;
-  return std::max(kExactUnit, window / kExactUnit * kExactUnit);
+  uint32_t step = UINT32_MAX;
+  if (window > 0) step = window;
+  if (host_flight_.holds(seq)) step = std::min(step, engine_.api.n_ubatch(engine_.context));
+  return std::max(kExactUnit, step / kExactUnit * kExactUnit);
 }
 
 }  // namespace rhizome

@@ -31,6 +31,8 @@ int32_t Connector::restore(int32_t seq, std::span<const Token> prompt, int32_t h
     log_debug("sequence {}: prompt of {} waits for another one", seq, prompt.size());
     return kAskAgain;
   }
+  host_flight_.settle();
+  if (must_wait_for_host(request)) return kAskAgain;
   const auto settled_answer = [&]() REQUIRES(mutex_) {
     return settle(request) ? answer(request) : static_cast<int32_t>(request.have);
   };
@@ -80,21 +82,48 @@ uint32_t Connector::usable_rows(const Request& request) {
   return common;  // also rows beyond what the caller counts on
 }
 
-bool Connector::must_wait(const Request& request) {
-  const bool untouched = request.bypass || (request.flags & kAdaptersPending) != 0 || !options_.restore;
+// Nothing is looked up for it.
+bool Connector::is_untouched(const Request& request) const {
   const Sequence& sequence = sequences_.at(request.seq);
-  if (untouched || (sequence.tainted && request.have > 0 && !foreign(request))) return false;
-  if (exact() && continues(request)) return false;
-  const bool whole_units = !engine_.facts.plan.unified || engine_.facts.shape.window > 0;
-  const uint32_t unit = whole_units ? stream_unit() : 1;
+  return request.bypass || (request.flags & kAdaptersPending) != 0 || !options_.restore ||
+         (sequence.tainted && request.have > 0 && !foreign(request));
+}
+
+uint32_t Connector::whole_unit() const {
+  return !engine_.facts.plan.unified || engine_.facts.shape.window > 0 ? stream_unit() : 1;
+}
+
+// How many tokens the request can have without anybody computing.
+uint32_t Connector::available_tokens(const Request& request) {
   const auto prompt = restorable(request);
   uint32_t available = usable_rows(request);
   int32_t donor = -1;
   available = std::max(available, live_tokens(request.seq, prompt, request.variant, donor));
   if (const KeyspaceId keyspace = variants_.keyspace(request.variant); keyspace != KeyspaceId{}) {
+    const uint32_t unit = whole_unit();
     available = std::max(available, static_cast<uint32_t>(engine_.client.peek(keyspace, prompt)) / unit * unit);
   }
-  return flight_.should_wait(request.seq, prompt, request.variant, available, unit, exact() ? 0 : kWorthWaitingTokens);
+  return available;
+}
+
+bool Connector::must_wait(const Request& request) {
+  if (is_untouched(request) || (exact() && continues(request))) return false;
+  return flight_.should_wait(request.seq, restorable(request), request.variant, available_tokens(request), whole_unit(),
+                             exact() ? 0 : kWorthWaitingTokens);
+}
+
+// Whether to ask again, because another process computes what the request wants. Sleeps when this one has nothing else
+// to do.
+bool Connector::must_wait_for_host(const Request& request) {
+  if (!host_flight_.is_on() || is_untouched(request) || (exact() && continues(request))) return false;
+  const KeyspaceId keyspace = variants_.keyspace(request.variant);
+  const auto prompt = restorable(request);
+  const auto turn = host_flight_.take(request.seq, keyspace, prompt, available_tokens(request));
+  if (turn == HostFlight::Turn::kCompute) return false;
+  engine_.counters.add(Counter::kWaits);
+  if (host_flight_.may_ask_again(request.seq)) return true;
+  host_flight_.await_others(request.seq, keyspace, prompt);
+  return false;
 }
 
 // Brings the shadow and the caller's view of the sequence together. False: leave the sequence alone.

@@ -3,6 +3,12 @@
 #include "machine/clock.h"
 
 namespace rhizome {
+namespace {
+
+// Fewer rows cost what one costs.
+constexpr uint32_t kTellingRows = 32;
+
+}  // namespace
 
 int32_t EngineContext::timed_decode(const llama_batch& batch, Counter time) {
   const uint64_t begin_ns = monotonic_now_ns();
@@ -28,11 +34,15 @@ int32_t EngineContext::decode(const llama_batch& batch, uint32_t generated) {
 }
 
 // What it cost to compute part of a prompt; of a batch of several sequences nobody could say which cost what.
-void EngineContext::observe(const llama_batch& batch) const {
+void EngineContext::observe(const llama_batch& batch) {
   const auto rows = static_cast<uint32_t>(batch.n_tokens);
   if (rows == 0 || batch.pos == nullptr || batch.seq_id == nullptr) return;
   if (batch.seq_id[0][0] != batch.seq_id[rows - 1][0] || batch.pos[0] < 0) return;
-  client.observe_compute(rows, static_cast<uint64_t>(batch.pos[0]), static_cast<double>(last_decode_ns_) * 1e-9);
+  const double seconds = static_cast<double>(last_decode_ns_) * 1e-9;
+  client.observe_compute(rows, static_cast<uint64_t>(batch.pos[0]), seconds);
+  if (rows < kTellingRows) return;
+  const double now = seconds / rows;
+  seconds_per_token_ = seconds_per_token_ == 0 ? now : (seconds_per_token_ + now) / 2;
 }
 
 int32_t EngineContext::decode(std::span<const Row> rows, uint32_t generated) {

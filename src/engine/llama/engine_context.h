@@ -36,6 +36,9 @@ class EngineContext {
   void copied_between_streams() { copy_pending_ = true; }
   bool copy_pending() const { return copy_pending_; }
 
+  // What a token of a prompt has lately cost; 0: none of some length was computed yet.
+  double seconds_per_token() const { return seconds_per_token_; }
+
   // CPU time of this thread inside the engine's forward pass so far.
   uint64_t engine_cpu_ns() const { return engine_cpu_ns_; }
 
@@ -48,12 +51,13 @@ class EngineContext {
 
  private:
   int32_t timed_decode(const llama_batch& batch, Counter time);
-  void observe(const llama_batch& batch) const;
+  void observe(const llama_batch& batch);
 
   BatchBuffer buffer_;
   bool copy_pending_ = false;
   uint64_t engine_cpu_ns_ = 0;
   uint64_t last_decode_ns_ = 0;
+  double seconds_per_token_ = 0;
 };
 
 }  // namespace rhizome

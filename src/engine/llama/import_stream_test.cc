@@ -49,14 +49,26 @@ class RottingClient final : public Client {
     return behind_->reserve(keyspace, tokens, first_block);
   }
   size_t commit(Draft draft) override { return behind_->commit(std::move(draft)); }
+  Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) override {
+    return behind_->explain(keyspace, prompt);
+  }
+  bool is_shared() const override { return behind_->is_shared(); }
+  Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
+                        uint64_t patience_ns) override {
+    return behind_->announce(keyspace, prompt, first, end, patience_ns);
+  }
+  Arrival wait(KeyspaceId keyspace, std::span<const Token> prompt, size_t more_than, uint64_t deadline_ns) override {
+    return behind_->wait(keyspace, prompt, more_than, deadline_ns);
+  }
   void observe_compute(uint64_t tokens, uint64_t before, double seconds) override {
     behind_->observe_compute(tokens, before, seconds);
   }
   void flush(uint64_t wait_ns) override { behind_->flush(wait_ns); }
 
  protected:
-  // Drafts are the other client's.
+  // Drafts and claims are the other client's.
   void abort_draft(uint64_t) override {}
+  void withdraw_claim(uint64_t, uint64_t) override {}
 
  private:
   const std::unique_ptr<Client> behind_;
