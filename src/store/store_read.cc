@@ -145,6 +145,8 @@ uint32_t Store::begin_loads(StoredPrefix& prefix, std::span<const Token> prompt,
     loads.push_back(std::move(load));
   }
   if (!loads.empty()) mover_->begin(std::move(loads), predicted_seconds, prefix.load_deadline_ns_);
+  // Others have left for these slots, also where no load came of it.
+  publish_used();
   return end;
 }
 
