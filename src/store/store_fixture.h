@@ -56,7 +56,12 @@ class StoreTestAccess {
   static void trim(Store& store) { store.slab_->trim(); }
   static BlockTable& table(Store& store) { return store.table_; }
   // A block that the tier has leaves memory; false: none may.
-  static bool demote_one(Store& store) { return store.demotion_.demote(1, 1 << 20) > 0; }
+  static bool demote_one(Store& store) {
+    const bool any = store.demotion_.demote(1, 1 << 20) > 0;
+    // As whoever demotes in the store does.
+    store.publish_used();
+    return any;
+  }
 
  private:
   static std::span<std::byte> writable(Store& store, Location location) {
