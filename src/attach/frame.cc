@@ -44,6 +44,7 @@ constexpr std::array<KindTraits, kFrameKindsCount> kKinds = {{
     {"cleared", FrameSender::kNode},
     {"goodbye", FrameSender::kEither},
     {"error", FrameSender::kEither},
+    {"computed", FrameSender::kClient},
 }};
 
 bool is_kind(FrameKind kind) {

@@ -329,6 +329,22 @@ struct WithdrawFrame {
   }
 };
 
+// The engine has computed so many tokens behind others; not answered. The node weighs loads against that.
+struct ComputedFrame {
+  static constexpr FrameKind kKind = FrameKind::kComputed;
+  uint64_t tokens = 0;
+  uint64_t before = 0;
+  uint64_t nanoseconds = 0;
+
+  friend bool operator==(const ComputedFrame&, const ComputedFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.number(self.tokens);
+    fields.number(self.before);
+    fields.number(self.nanoseconds);
+  }
+};
+
 // Why would a look-up of this prompt stop where it does?
 struct ExplainFrame {
   static constexpr FrameKind kKind = FrameKind::kExplain;
@@ -428,7 +444,7 @@ using AnyFrame =
     std::variant<HelloFrame, WelcomeFrame, OpenFrame, OpenedFrame, AskRootFrame, AskChunkFrame, ChunkFrame,
                  AskDirectoryFrame, DirectoryFrame, CommitFrame, CommittedFrame, LoadFrame, LoadingFrame, AnnounceFrame,
                  ClaimedFrame, WaitFrame, WaitedFrame, WithdrawFrame, ExplainFrame, ExplainedFrame, AskStatsFrame,
-                 StatsFrame, ClearFrame, ClearedFrame, GoodbyeFrame, ErrorFrame>;
+                 StatsFrame, ClearFrame, ClearedFrame, GoodbyeFrame, ErrorFrame, ComputedFrame>;
 static_assert(std::variant_size_v<AnyFrame> == kFrameKindsCount);
 
 // The message of a frame. kInvalidArgument: a text is longer than it may be.

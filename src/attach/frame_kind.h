@@ -40,8 +40,9 @@ enum class FrameKind : uint32_t {
   kCleared = 24,
   kGoodbye = 25,
   kError = 26,
+  kComputed = 27,
 };
-inline constexpr uint32_t kFrameKindsCount = 26;
+inline constexpr uint32_t kFrameKindsCount = 27;
 
 // "hello", "ask_chunk", ...; "unknown" for what is none.
 std::string_view frame_kind_name(FrameKind kind);

@@ -25,6 +25,7 @@ namespace rhizome {
 namespace {
 
 constexpr uint32_t kKeyspacesMax = 4096;
+constexpr double kComputeSecondsMost = 1e6;  // longer is no measurement
 constexpr uint64_t kReattachAfterNs = 1'000'000'000;
 // How often a block that is being loaded is looked for: at first, and at most.
 constexpr uint64_t kLookAgainNs = 50'000;
@@ -115,6 +116,7 @@ class AttachedClient final : public Client {
   uint32_t block_tokens() const override { return block_tokens_; }
   Result<KeyspaceId> open(const Keyspace& keyspace, const BlockGeometry& geometry) override;
   void lookup(KeyspaceId keyspace, std::span<const Token> prompt, Hit& hit) override;
+  Reason explain(KeyspaceId keyspace, std::span<const Token> prompt, const Hit& hit) override;
   size_t peek(KeyspaceId keyspace, std::span<const Token> prompt) override;
   size_t promote(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) override;
   LoadSplit plan(const Hit& hit, std::span<const Token> prompt, size_t first, size_t end) override;
@@ -124,8 +126,7 @@ class AttachedClient final : public Client {
   Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) override;
   Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) override;
   size_t commit(Draft draft) override;
-  // The node sees how long its loads take; what computing costs it is not told yet.
-  void observe_compute(uint64_t, uint64_t, double) override {}
+  void observe_compute(uint64_t tokens, uint64_t before, double seconds) override;
   // The node writes what is worth it, and lives on.
   void flush(uint64_t) override {}
 
@@ -243,10 +244,14 @@ Use AttachedClient::attached() {
   Attachment& last = attachments_.back();
   const uint64_t now_ns = monotonic_now_ns();
   if (last.session->is_alive() || now_ns < attached_ns_ + kReattachAfterNs) return Use(last);
-  if (attached_ns_ == 0) log_warning("the node is gone: what it has cached is computed again until it is back");
+  if (attached_ns_ == 0) {
+    counters_.add(Counter::kNodesLost);
+    log_warning("the node is gone: what it has cached is computed again until it is back");
+  }
   attached_ns_ = now_ns;
   Result<std::unique_ptr<AttachedSession>> session = AttachedSession::attach(options_);
   if (!session || (*session)->block_tokens() != block_tokens_) return Use(last);
+  counters_.add(Counter::kNodesFound);
   log_info("attached to the node again");
   attached_ns_ = 0;
   Attachment& begun = attachments_.emplace_back(std::move(*session));
@@ -344,6 +349,21 @@ void AttachedClient::lookup(KeyspaceId id, std::span<const Token> prompt, Hit& h
   }
 }
 
+// What is not in the mapped index any more, or leads elsewhere, the node knows.
+Reason AttachedClient::explain(KeyspaceId id, std::span<const Token> prompt, const Hit& hit) {
+  const AttachedHit* const state = state_of(hit);
+  const KnownKeyspace* const keyspace = known(id);
+  if (hit.reason() != Reason::kNeverStored || state == nullptr || keyspace == nullptr) return hit.reason();
+  AttachedSession& session = state->use.session();
+  const Result<OpenedKeyspace*> opened = open_at(*state->use.get(), *keyspace);
+  std::optional<StagingPiece> piece = session.staging().take(prompt.size_bytes());
+  if (!opened || !piece) return hit.reason();
+  copy_block_bytes(piece->bytes(), std::as_bytes(prompt));
+  const Result<ExplainedFrame> reply = session.ask<ExplainedFrame>(
+      ExplainFrame{.keyspace = (*opened)->number, .tokens = {piece->offset(), static_cast<uint32_t>(prompt.size())}});
+  return reply && reply->blocks_count == hit.blocks_count() ? reply->reason : hit.reason();
+}
+
 size_t AttachedClient::peek(KeyspaceId id, std::span<const Token> prompt) {
   KnownKeyspace* const keyspace = known(id);
   if (keyspace == nullptr) return 0;
@@ -388,6 +408,13 @@ size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t f
     state->was_asked_for[block] = state->was_asked_for[block] || !is_here_before[block - first];
   state->deadline_ns = std::max(state->deadline_ns, loading->deadline_ns);
   return std::clamp<size_t>(loading->end, missing, end);
+}
+
+void AttachedClient::observe_compute(uint64_t tokens, uint64_t before, double seconds) {
+  if (!(seconds >= 0 && seconds < kComputeSecondsMost)) return;
+  const Use now = current();
+  now.session().tell(
+      ComputedFrame{.tokens = tokens, .before = before, .nanoseconds = static_cast<uint64_t>(seconds * 1e9)});
 }
 
 // The node weighs loads against computing; who attaches loads all that promote() says.

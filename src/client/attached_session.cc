@@ -91,6 +91,13 @@ Status AttachedSession::exchange(const AnyFrame& question, std::vector<Descripto
   return {};
 }
 
+void AttachedSession::tell(const AnyFrame& frame) {
+  if (!is_alive()) return;
+  const MutexLock lock(mutex_);
+  const Result<std::vector<std::byte>> message = encode_frame(frame, 0);
+  if (message) static_cast<void>(socket_.send(*message, 0));
+}
+
 Result<SharedMemory> AttachedSession::directory(uint32_t number) {
   std::vector<Descriptor> descriptors;
   const Result<DirectoryFrame> reply = ask<DirectoryFrame>(AskDirectoryFrame{number}, &descriptors);

@@ -41,6 +41,9 @@ class AttachedSession final : public MappedCache::Source {
     return decode_reply<Reply>(reply_);
   }
 
+  // Says what is not answered. When it does not arrive, nobody learns of it.
+  void tell(const AnyFrame& frame);
+
   // Whether what is found is kept while it is used. A node takes that back only when it ends the session, and a node
   // that was killed never does: what it left does not change any more.
   bool may_read() const { return notice_.front().revocations() == 0; }

@@ -19,6 +19,10 @@ Draft& Draft::operator=(Draft&& other) noexcept {
   return *this;
 }
 
+Reason Client::explain(KeyspaceId, std::span<const Token>, const Hit& hit) {
+  return hit.reason();
+}
+
 void Draft::abort() {
   payloads_.clear();
   const uint64_t id = std::exchange(id_, 0);

@@ -15,6 +15,7 @@
 #include "block/keyspace.h"
 #include "block/reason.h"
 #include "block/token.h"
+#include "client/open_disk.h"
 #include "codec/block_geometry.h"
 #include "contract/result.h"
 #include "store/load_split.h"
@@ -111,6 +112,10 @@ class Client {
   // is a Hit of zero blocks with its reason. Does not wait.
   virtual void lookup(KeyspaceId keyspace, std::span<const Token> prompt, Hit& hit) = 0;
 
+  // Why the look-up of `prompt` stopped where it did, as exactly as anybody knows: reason() is what is known here and
+  // now. May ask another process and take as long as that.
+  virtual Reason explain(KeyspaceId keyspace, std::span<const Token> prompt, const Hit& hit);
+
   // How many tokens lookup() would find; takes no pin and counts as no use.
   virtual size_t peek(KeyspaceId keyspace, std::span<const Token> prompt) = 0;
 
@@ -158,13 +163,6 @@ class Client {
 };
 
 // A cache inside this process.
-// Blocks on a disk, that outlive the process.
-struct DiskOptions {
-  std::string directory;
-  uint64_t bytes = 0;                // 0: none
-  uint64_t write_bytes_per_day = 0;  // 0: no limit
-};
-
 struct EmbeddedOptions {
   uint64_t memory_bytes = 0;   // hard budget of slots and of what describes them
   uint32_t block_tokens = 16;  // 16, 32, 64, 128 or 256

@@ -6,6 +6,7 @@
 #include "attach/shared_page.h"
 #include "codec/geometry_record.h"
 #include "machine/clock.h"
+#include "node/stats_text.h"
 #include "slab/block_copy.h"
 
 namespace rhizome {
@@ -44,6 +45,10 @@ Status ClientSession::serve_one() {
   if (is_welcomed_ == std::holds_alternative<HelloFrame>(*frame)) {
     return fail(Code::kFailedPrecondition, "hello is the first message, and comes once");
   }
+  if (const auto* const computed = std::get_if<ComputedFrame>(&*frame)) {
+    take(*computed);
+    return {};
+  }
   const Result<Answer> answered = answer(*frame, std::move(message->descriptors));
   if (answered) return send(answered->frame, head->request, answered->descriptors);
   const Status sent = send(error_frame(answered.error()), head->request, {});
@@ -66,8 +71,19 @@ Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::
   if (const auto* const directory = std::get_if<AskDirectoryFrame>(&frame)) return on(*directory);
   if (const auto* const commit = std::get_if<CommitFrame>(&frame)) return on(*commit);
   if (const auto* const load = std::get_if<LoadFrame>(&frame)) return on(*load);
+  if (const auto* const explain = std::get_if<ExplainFrame>(&frame)) return on(*explain);
+  if (std::holds_alternative<AskStatsFrame>(frame)) {
+    return Answer{StatsFrame{.text = stats_text(domain_.store, domain_.tenant)}};
+  }
   if (const auto* const clear = std::get_if<ClearFrame>(&frame)) return on(*clear);
   return fail(Code::kUnimplemented, "this node does not know that request");
+}
+
+// What no engine can have done would only spoil what is known.
+void ClientSession::take(const ComputedFrame& computed) {
+  if (computed.tokens == 0 || computed.nanoseconds == 0 || computed.tokens > kTokensMax || computed.before > kTokensMax)
+    return;
+  domain_.store.observe_compute(computed.tokens, computed.before, static_cast<double>(computed.nanoseconds) * 1e-9);
 }
 
 Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::vector<Descriptor> descriptors) {
@@ -194,6 +210,14 @@ Result<ClientSession::Answer> ClientSession::on(const LoadFrame& load) {
   const uint32_t end = domain_.store.promote(prefix, *tokens, load.blocks.first, load.blocks.end);
   // What has begun goes on without the prefix; the client's slot keeps what has landed.
   return Answer{LoadingFrame{.end = end, .deadline_ns = prefix.load_deadline_ns()}};
+}
+
+Result<ClientSession::Answer> ClientSession::on(const ExplainFrame& explain) {
+  const Result<std::vector<Token>> tokens = copy_tokens(explain.tokens);
+  if (!tokens) return fail(tokens.error());
+  StoredPrefix prefix;
+  domain_.store.lookup({explain.keyspace.number, explain.keyspace.generation}, *tokens, prefix);
+  return Answer{ExplainedFrame{.reason = prefix.reason(), .blocks_count = static_cast<uint32_t>(prefix.blocks())}};
 }
 
 Result<ClientSession::Answer> ClientSession::on(const ClearFrame& clear) {

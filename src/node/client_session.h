@@ -63,7 +63,9 @@ class ClientSession {
   Result<Answer> on(const AskDirectoryFrame& ask);
   Result<Answer> on(const CommitFrame& commit);
   Result<Answer> on(const LoadFrame& load);
+  Result<Answer> on(const ExplainFrame& explain);
   Result<Answer> on(const ClearFrame& clear);
+  void take(const ComputedFrame& computed);
   Status send(const AnyFrame& frame, uint64_t request, std::span<const int> descriptors);
   Result<Answer> opened(Root root);
   // The client may write into staging memory at any time, so what is believed is a copy.
