@@ -137,14 +137,15 @@ class Host(program.Case):
     def test_what_the_daemon_wrote_outlives_it(self):
         node = self.daemon('--disk', '64MiB')
         engine = self.engine()
-        answers = self.answers(engine)
+        answers = self.answers(engine, PROMPTS[:1])
         for running in (engine, node):
             running.process.send_signal(signal.SIGTERM)
             self.assertEqual(running.finish()[0], 0)
         self.daemon('--disk', '64MiB')
         again = self.engine()
-        self.assertEqual(self.answers(again), answers)
-        whole = sum((prompt - 1) // BLOCK * BLOCK for _, prompt in answers)
+        # One prompt: what loading and computing cost is not known before, so that what is on disk is loaded.
+        self.assertEqual(self.answers(again, PROMPTS[:1]), answers)
+        whole = (answers[0][1] - 1) // BLOCK * BLOCK
         self.assertGreaterEqual(self.value(again, 'rhizome_tokens_restored_total{source="disk"}'), 0.95 * whole)
 
     # --- servers among themselves
