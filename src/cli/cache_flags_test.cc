@@ -142,6 +142,14 @@ TEST(CacheFlags, TakeBytesFromTheEnvironmentAsTheLibraryDoes) {
   EXPECT_EQ(flags_of({}, {{"RHIZOME_MEMORY", "0"}}).error().rfind("RHIZOME_MEMORY is '0'", 0), 0U);
 }
 
+TEST(CacheFlags, NameANode) {
+  EXPECT_EQ(flags_of({})->attach, "");
+  EXPECT_EQ(flags_of({"--attach=none"})->attach, "none");
+  EXPECT_EQ(flags_of({}, {{"RHIZOME_ATTACH", "/run/node.sock"}})->attach, "/run/node.sock");
+  EXPECT_EQ(flags_of({"--disk=1GiB"})->disk_source, "--disk");
+  EXPECT_EQ(flags_of({"--disk=0"})->disk_source, "");
+}
+
 TEST(CacheFlags, SayWhatIsWrongWithOthers) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--watermarks=70:90", "--watermarks is '70:90'; it must be two percentages of memory, the higher one first"},
@@ -156,7 +164,7 @@ TEST(CacheFlags, SayWhatIsWrongWithOthers) {
       {"--verify=never", "it must be always, tier or sample"},
       {"--metrics-port=65536", "it must be a port"},
       {"--metrics-port=-1", "it must be a port"},
-      {"--attach=", "must be the path of a node's socket"},
+      {"--attach=/" + std::string(200, 'x'), "must be the path of a node's socket"},
       {"--tenant=a b", "a tenant is 1 to 64 printable characters"},
       {"--exact=perhaps", "--exact"},
   };

@@ -452,13 +452,19 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
   if (prompt.size() / block_tokens_ <= i) return fail(Code::kOutOfRange, "the prompt has no such block");
   AttachedSession& session = state->use.session();
   const KnownKeyspace& keyspace = *state->keyspace;
-  auto found = session.cache().find(state->locations[i], keyspace.slot_bytes);
+  const auto find = [&]() -> Result<MappedCache::Block> {
+    auto block = session.cache().find(state->locations[i], keyspace.slot_bytes);
+    // What says where blocks are comes with the first of them that is in memory.
+    if (!block && block.error().code == Code::kNotFound) return MappedCache::Block{};
+    return block;
+  };
+  auto found = find();
   if (found && !found->is_here()) {
     if (state->deadline_ns == 0) promote(hit, prompt, i, i + 1);
     for (uint64_t rest = kLookAgainNs; found && !found->is_here() && monotonic_now_ns() < state->deadline_ns;
          rest = std::min(2 * rest, kLookAgainMostNs)) {
       pause_thread(rest);
-      found = session.cache().find(state->locations[i], keyspace.slot_bytes);
+      found = find();
     }
   }
   if (!found || !found->is_here()) {

@@ -120,6 +120,63 @@ TEST_F(AttachedTest, BlocksThatAreBelowComeBack) {
   EXPECT_EQ(user.wrong, 0u);
 }
 
+// The next node has nothing in memory at first, not even what says where blocks are.
+TEST_F(AttachedTest, WhatANodeLeftOnDiskTheNextOneLoads) {
+  const auto with_disk = [&] {
+    NodeOptions chosen = options();
+    chosen.tiering.admission.unused_wait_ns = 0;
+    chosen.tier = open_disk({.directory = folder_.path("blocks"), .bytes = 64 * kMiB}, chosen.tiering);
+    EXPECT_NE(chosen.tier, nullptr);
+    return start(std::move(chosen));
+  };
+  const auto prompt = chain(1, 20);
+  auto node = with_disk();
+  {
+    AttachedUser user(socket());
+    EXPECT_EQ(user.put(prompt), 20u);
+    node->store().flush(monotonic_now_ns() + 10'000'000'000);
+  }
+  node.reset();
+  node = with_disk();
+  AttachedUser user(socket());
+  EXPECT_EQ(user.get(prompt), 20u);
+  EXPECT_EQ(user.hit.loaded_count(), 20u);
+  EXPECT_EQ(user.wrong, 0u);
+}
+
+TEST_F(AttachedTest, TheNodeKnowsWhyALookUpStopped) {
+  const auto node = start(options());
+  AttachedUser user(socket());
+  const auto why = [&](const std::vector<Token>& prompt) {
+    user.client->lookup(user.id, prompt, user.hit);
+    return user.client->explain(user.id, prompt, user.hit);
+  };
+  const auto prompt = blocks_of({1, 2, 3});
+  EXPECT_EQ(why(prompt), Reason::kNeverStored);
+  user.put(prompt);
+  EXPECT_EQ(why(prompt), Reason::kFull);
+  EXPECT_EQ(why(blocks_of({1, 2, 9})), Reason::kDiverged);
+  user.hit.release();
+  EXPECT_EQ(node->store().clear(), 3u);
+  EXPECT_EQ(why(prompt), Reason::kEvicted);
+}
+
+TEST_F(AttachedTest, TheNodeLearnsWhatComputingCosts) {
+  NodeOptions chosen = options();
+  chosen.tier = std::make_unique<MemoryTier>(MemoryTierOptions{.bytes_max = 64 * kMiB});
+  const auto node = start(std::move(chosen));
+  AttachedUser user(socket());
+  user.client->observe_compute(48, 0, 0.5);
+  user.client->observe_compute(0, 0, 0.5);
+  user.client->observe_compute(48, 0, -1);
+  user.client->observe_compute(48, 0, 1e30);
+  user.put(blocks_of({1}));  // is answered after these
+  EXPECT_EQ(counters_->get(Counter::kComputeActual), 0u) << "there was nothing to predict it by";
+  user.client->observe_compute(48, 0, 0.5);
+  user.put(blocks_of({2}));
+  EXPECT_EQ(counters_->get(Counter::kComputeActual), 500'000'000u);
+}
+
 TEST_F(AttachedTest, MoreThanTheStagingMemoryTakesIsStoredInParts) {
   const auto node = start(options(32 * kMiB));
   AttachedUser user(socket(), "a", 256 << 10);

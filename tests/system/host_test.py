@@ -146,7 +146,7 @@ class Host(program.Case):
         # One prompt: what loading and computing cost is not known before, so that what is on disk is loaded.
         self.assertEqual(self.answers(again, PROMPTS[:1]), answers)
         whole = (answers[0][1] - 1) // BLOCK * BLOCK
-        self.assertGreaterEqual(self.value(again, 'rhizome_tokens_restored_total{source="disk"}'), 0.95 * whole)
+        self.assertGreaterEqual(self.value(again, 'rhizome_tokens_restored_total{source="disk"}'), 0.9 * whole)
 
     # --- servers among themselves
 
