@@ -132,7 +132,8 @@ std::vector<std::string> Fleet::command(const ServerPlan& plan) const {
   if (plan.side == Side::kStock) {
     line = {locations_.stock_server};
   } else {
-    line = {locations_.program, "serve", "--metrics-port", "0", "--cache-dir", folder_ + "/cache"};
+    // Each keeps its cache for itself, whatever else runs on this host.
+    line = {locations_.program, "serve", "--attach", "none", "--metrics-port", "0", "--cache-dir", folder_ + "/cache"};
     line.insert(line.end(), plan.cache_arguments.begin(), plan.cache_arguments.end());
   }
   for (const std::string& argument : {std::string("-m"), plan.model, std::string("--host"), std::string("127.0.0.1"),

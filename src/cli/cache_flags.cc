@@ -15,6 +15,7 @@ constexpr uint64_t kMemoryShare = 4;
 constexpr uint64_t kDiskLeast = uint64_t{64} << 20;
 constexpr std::array<uint32_t, 5> kBlockTokens = {16, 32, 64, 128, 256};
 constexpr size_t kTenantLength = 64;
+constexpr size_t kSocketPathLength = 107;  // sun_path of unix(7), less its last zero
 
 std::string quoted(const GivenValue& value) {
   return value.source + " is '" + value.text + "'";
@@ -103,9 +104,13 @@ std::optional<std::string> check_metrics_port(const GivenValue& value, CacheFlag
   return std::nullopt;
 }
 
-std::optional<std::string> check_attach(const GivenValue& value) {
-  if (value.text == "none") return std::nullopt;
-  return quoted(value) + "; attaching comes with the host's node, which this version does not have: use none";
+std::optional<std::string> check_attach(const GivenValue& value, CacheFlags& flags) {
+  if (value.text.empty() || value.text.size() > kSocketPathLength) {
+    return quoted(value) + "; it must be the path of a node's socket, of at most " + std::to_string(kSocketPathLength) +
+           " bytes, or none";
+  }
+  flags.attach = value.text;
+  return std::nullopt;
 }
 
 std::string default_cache_dir(const Environment& environment) {
@@ -127,14 +132,17 @@ OrComplaint<CacheFlags> check_flags(const Given& given, uint64_t machine_bytes, 
   for (const auto& [name, value] : given) {
     std::optional<std::string> wrong;
     if (name == "memory") wrong = check_memory(value, machine_bytes, flags);
-    if (name == "disk") wrong = check_disk_size(value, kDiskLeast, flags.disk_bytes);
+    if (name == "disk") {
+      wrong = check_disk_size(value, kDiskLeast, flags.disk_bytes);
+      if (flags.disk_bytes > 0) flags.disk_source = value.source;
+    }
     if (name == "disk-writes") wrong = check_disk_size(value, kDiskLeast, flags.disk_bytes_per_day);
     if (name == "watermarks") wrong = check_watermarks(value, flags);
     if (name == "block-tokens") wrong = check_block_tokens(value, flags);
     if (name == "verify") wrong = check_verify(value, flags);
     if (name == "tenant") wrong = check_tenant(value, flags);
     if (name == "metrics-port") wrong = check_metrics_port(value, flags);
-    if (name == "attach") wrong = check_attach(value);
+    if (name == "attach") wrong = check_attach(value, flags);
     if (name == "cache-dir") {
       if (value.text.empty()) wrong = quoted(value) + "; it must be a directory";
       flags.cache_dir = value.text;
@@ -149,7 +157,8 @@ OrComplaint<CacheFlags> check_flags(const Given& given, uint64_t machine_bytes, 
   return flags;
 }
 
-ChildEnvironment child_environment(const CacheFlags& flags, const std::string& counters_path) {
+ChildEnvironment child_environment(const CacheFlags& flags, const std::string& counters_path,
+                                   const std::string& node_socket) {
   ChildEnvironment environment;
   const auto set_or_remove = [&](const char* name, const std::string& value) {
     if (value.empty()) {
@@ -174,6 +183,7 @@ ChildEnvironment child_environment(const CacheFlags& flags, const std::string& c
   set_or_remove("RHIZOME_TENANT", flags.tenant);
   set_or_remove("RHIZOME_CACHE_DIR", flags.cache_dir);
   set_or_remove("RHIZOME_COUNTERS", counters_path);
+  set_or_remove("RHIZOME_ATTACH", node_socket);
   return environment;
 }
 

@@ -18,6 +18,7 @@ namespace rhizome {
 struct CacheFlags {
   uint64_t memory_bytes = 0;
   std::string memory_source;        // who asked for that much; empty for the default
+  std::string disk_source;          // the same of --disk
   uint64_t disk_bytes = 0;          // 0: none
   uint64_t disk_bytes_per_day = 0;  // 0: no limit
   bool exclusive = false;
@@ -28,6 +29,7 @@ struct CacheFlags {
   bool exact = false;
   std::string verify = "tier";
   std::string tenant;
+  std::string attach;  // a socket's path, or none; empty: the host's node
   std::string cache_dir;
   std::optional<uint16_t> metrics_port;
   bool json = false;
@@ -44,7 +46,8 @@ struct ChildEnvironment {
   std::vector<std::string> removed;
 };
 // The library reads nothing else: what the person's environment says about a flag that was given, or
-// switched off, must not reach it. An empty `counters_path` shares no page.
-ChildEnvironment child_environment(const CacheFlags& flags, const std::string& counters_path);
+// switched off, must not reach it. An empty `counters_path` shares no page, an empty `node_socket` attaches to no node.
+ChildEnvironment child_environment(const CacheFlags& flags, const std::string& counters_path,
+                                   const std::string& node_socket);
 
 }  // namespace rhizome

@@ -142,6 +142,14 @@ TEST(CacheFlags, TakeBytesFromTheEnvironmentAsTheLibraryDoes) {
   EXPECT_EQ(flags_of({}, {{"RHIZOME_MEMORY", "0"}}).error().rfind("RHIZOME_MEMORY is '0'", 0), 0U);
 }
 
+TEST(CacheFlags, NameANode) {
+  EXPECT_EQ(flags_of({})->attach, "");
+  EXPECT_EQ(flags_of({"--attach=none"})->attach, "none");
+  EXPECT_EQ(flags_of({}, {{"RHIZOME_ATTACH", "/run/node.sock"}})->attach, "/run/node.sock");
+  EXPECT_EQ(flags_of({"--disk=1GiB"})->disk_source, "--disk");
+  EXPECT_EQ(flags_of({"--disk=0"})->disk_source, "");
+}
+
 TEST(CacheFlags, SayWhatIsWrongWithOthers) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--watermarks=70:90", "--watermarks is '70:90'; it must be two percentages of memory, the higher one first"},
@@ -156,7 +164,7 @@ TEST(CacheFlags, SayWhatIsWrongWithOthers) {
       {"--verify=never", "it must be always, tier or sample"},
       {"--metrics-port=65536", "it must be a port"},
       {"--metrics-port=-1", "it must be a port"},
-      {"--attach=/run/node.sock", "attaching comes with the host's node"},
+      {"--attach=/" + std::string(200, 'x'), "must be the path of a node's socket"},
       {"--tenant=a b", "a tenant is 1 to 64 printable characters"},
       {"--exact=perhaps", "--exact"},
   };
@@ -172,12 +180,10 @@ TEST(ChildEnvironment, SaysEverythingAndTakesOutTheRest) {
   CacheFlags flags;
   flags.memory_bytes = 1 << 20;
   flags.exact = true;
-  const ChildEnvironment environment = child_environment(flags, "/run/counters-1");
-  const std::vector<std::pair<std::string, std::string>> set = {{"RHIZOME_MEMORY", "1048576"},
-                                                                {"RHIZOME_BLOCK_TOKENS", "16"},
-                                                                {"RHIZOME_EXACT", "1"},
-                                                                {"RHIZOME_VERIFY", "tier"},
-                                                                {"RHIZOME_COUNTERS", "/run/counters-1"}};
+  const ChildEnvironment environment = child_environment(flags, "/run/counters-1", "/run/node.sock");
+  const std::vector<std::pair<std::string, std::string>> set = {
+      {"RHIZOME_MEMORY", "1048576"}, {"RHIZOME_BLOCK_TOKENS", "16"},          {"RHIZOME_EXACT", "1"},
+      {"RHIZOME_VERIFY", "tier"},    {"RHIZOME_COUNTERS", "/run/counters-1"}, {"RHIZOME_ATTACH", "/run/node.sock"}};
   EXPECT_EQ(environment.set, set);
   EXPECT_EQ(environment.removed,
             (std::vector<std::string>{"RHIZOME_DISK", "RHIZOME_DISK_WRITES", "RHIZOME_EXCLUSIVE", "RHIZOME_WATERMARKS",
@@ -190,7 +196,7 @@ TEST(ChildEnvironment, NamesTheDisk) {
   flags.disk_bytes_per_day = uint64_t{100} << 30;
   flags.exclusive = true;
   flags.watermarks = {90, 70};
-  const ChildEnvironment environment = child_environment(flags, "");
+  const ChildEnvironment environment = child_environment(flags, "", "");
   const auto value = [&](std::string_view name) {
     const auto found = std::ranges::find(environment.set, name, [](const auto& entry) { return entry.first; });
     return found == environment.set.end() ? std::string() : found->second;

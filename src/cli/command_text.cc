@@ -15,6 +15,8 @@ constexpr CommandText kServe{
     "unless you give them), and its slots share one KV buffer (-kvu, unless you give -kvu or -no-kvu). With --exact "
     "every slot has a buffer of its own instead: -c is multiplied by the number of slots (-np, 4 if you do not give "
     "it), so that each conversation keeps the context you asked for. With --off the stock server runs, untouched.\n\n"
+    "Its blocks lie in the memory of a node: this host's (rhizome daemon, or the serve or run that was first), else it "
+    "becomes that node itself, so that those that come after it share them. --attach none keeps them apart.\n\n"
     "SIGINT and SIGTERM stop it in order within 5 s. At exit a summary goes to standard error.",
     "rhizome serve -m model.gguf -c 8192 --port 8080     with a quarter of the memory\n"
     "rhizome serve -m model.gguf --memory 2GiB --exact   the answers of a server without a cache\n"
@@ -32,6 +34,23 @@ constexpr CommandText kRun{
     "it gets and its exit status are its own.",
     "rhizome run -- llama-server -m model.gguf -np 4 -kvu    the llama-server there is, with the cache\n"
     "rhizome run --memory 1GiB -- llama-cli -m model.gguf    at most 1GiB of cached blocks",
+    true,
+};
+
+constexpr CommandText kDaemon{
+    "daemon",
+    "The host's node: one cache for all engines of this user on this machine",
+    "daemon [cache flags]",
+    "Keeps the memory and the disk that serve and run attach to when they find it: what one of them has computed, all "
+    "of "
+    "them have. It listens on node.sock in the runtime directory, beside which node.pid holds the number of its "
+    "process. "
+    "There is one for each user; a second one says so and ends.\n\n"
+    "Without a daemon the first serve or run is the node for those that come after it, as long as it lives. When the "
+    "node ends, engines go on computing, and one of those that were attached becomes the node.\n\n"
+    "SIGINT and SIGTERM stop it in order within 5 s: what is not on disk yet is written.",
+    "rhizome daemon --memory 16GiB --disk 100GiB     until it is told to stop\n"
+    "rhizome daemon --metrics-port 9090 &            counters at http://127.0.0.1:9090/metrics",
     true,
 };
 
@@ -68,7 +87,54 @@ constexpr CommandText kInspect{
     false,
 };
 
-constexpr std::array kCommands = {kServe, kRun, kBench, kReplay, kInspect};
+constexpr CommandText kStats{
+    "stats",
+    "Say what a node holds, in memory and on disk, and what its engines had of it",
+    "stats [--attach SOCKET] [--tenant NAME] [--json]",
+    "Asks this host's node, or the one at SOCKET, for what it keeps for a tenant. What engines have restored and "
+    "computed "
+    "comes from the counters of the processes that run now.",
+    "rhizome stats                            the node of this host\n"
+    "rhizome stats --json | jq .memory        the same for programs",
+    false,
+};
+
+constexpr CommandText kClear{
+    "clear",
+    "Make a node forget its blocks",
+    "clear [--attach SOCKET] [--tenant NAME] [--yes] [--json]",
+    "Forgets all blocks of a tenant that nobody uses at the moment. Asks before, on the terminal, unless --yes is "
+    "given. "
+    "Images on disk stay until their place is needed, and a node that starts later may find them.",
+    "rhizome clear           asks, then forgets\n"
+    "rhizome clear --yes     does not ask",
+    false,
+};
+
+constexpr CommandText kTop{
+    "top",
+    "Watch a node: how full it is, and what is looked up, restored, computed and stored",
+    "top [--attach SOCKET] [--tenant NAME] [--once] [--json]",
+    "Draws a screen every second on a terminal, and prints a line every second elsewhere. With --once, one screen. "
+    "SIGINT ends it. Rates are those of all engines that run with this runtime directory.",
+    "rhizome top            until Ctrl-C\n"
+    "rhizome top --once     one look",
+    false,
+};
+
+constexpr CommandText kDoctor{
+    "doctor",
+    "Say what this machine offers, and what falls back to what where it does not",
+    "doctor [--json]",
+    "Tries what the cache can make use of: huge pages in shared memory, sealed memory, local sockets and the end of "
+    "processes, io_uring, limits, the processor's instructions, the clock. Nothing is needed for a cache inside an "
+    "engine's process; where sealed memory or sockets are missing no memory is shared.",
+    "rhizome doctor            a line for each, and what happens without it\n"
+    "rhizome doctor --json     the same for programs",
+    false,
+};
+
+constexpr std::array kCommands = {kServe, kRun, kDaemon, kStats, kClear, kTop, kDoctor, kBench, kReplay, kInspect};
 
 }  // namespace
 

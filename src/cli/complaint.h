@@ -15,9 +15,4 @@ inline tl::unexpected<std::string> complain(std::string line) {
   return tl::unexpected<std::string>(std::move(line));
 }
 
-// Exit statuses of the program itself.
-inline constexpr int kDone = 0;
-inline constexpr int kFailed = 1;
-inline constexpr int kWrongCall = 2;
-
 }  // namespace rhizome

@@ -29,7 +29,9 @@ constexpr std::array kFlags = {
     Flag{"tenant", "NAME", "", "A keyspace of its own: nothing is shared with other tenants."},
     Flag{"cache-dir", "DIR", "$XDG_CACHE_HOME/rhizome, else ~/.cache/rhizome",
          "Where what outlives a process is kept."},
-    Flag{"attach", "SOCKET|none", "none", "The host's node to attach to. This version has none: only 'none' is taken."},
+    Flag{"attach", "SOCKET|none", "the host's node, or to be it",
+         "The node whose memory is used. Without this flag that is the host's, or this process becomes it where there "
+         "is none. With 'none' this call keeps its cache for itself."},
     Flag{"metrics-port", "N", "off", "Serve /metrics and /health on 127.0.0.1 at this port; 0 picks a free one."},
     Flag{"config", "FILE", "", "A TOML file with flags by their names, for example memory = \"4GiB\"."},
     Flag{"json", "", "", "At exit, the summary as one JSON object on standard output."},

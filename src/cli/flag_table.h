@@ -1,4 +1,4 @@
-// The flags that `serve` and `run` take themselves, as data: parser, environment, help, reference
+// The flags that `serve`, `run` and `daemon` take themselves, as data: parser, environment, help, reference
 // page and completions are all made from this table.
 #pragma once
 

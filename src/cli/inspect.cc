@@ -12,6 +12,7 @@
 #include "block/little_endian.h"
 #include "cli/command_text.h"
 #include "cli/complaint.h"
+#include "cli/exit_status.h"
 #include "cli/help.h"
 #include "cli/segment_survey.h"
 #include "codec/image.h"

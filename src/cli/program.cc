@@ -9,7 +9,10 @@
 #include "bench/replay.h"
 #include "cli/command_text.h"
 #include "cli/complaint.h"
+#include "cli/doctor.h"
+#include "cli/exit_status.h"
 #include "cli/help.h"
+#include "cli/host_commands.h"
 #include "cli/inspect.h"
 #include "cli/parse.h"
 #include "cli/reference.h"
@@ -67,6 +70,11 @@ int dispatch(const std::vector<std::string>& words) {
   const std::vector<std::string> arguments(words.begin() + 1, words.end());
   if (first == "serve") return serve_main(arguments);
   if (first == "run") return run_main(arguments);
+  if (first == "daemon") return daemon_main(arguments);
+  if (first == "stats") return stats_main(arguments);
+  if (first == "clear") return clear_main(arguments);
+  if (first == "top") return top_main(arguments);
+  if (first == "doctor") return doctor_main(arguments);
   if (first == "bench") return bench(arguments);
   if (first == "replay") return replay(arguments);
   if (first == "inspect") return inspect_main(arguments);

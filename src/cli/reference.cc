@@ -17,14 +17,15 @@ namespace {
 constexpr std::string_view kRules =
     "Exit status: 0 done, 1 it failed, 2 the call was wrong; `run` ends with its program's own status (127: there is "
     "no such program). Errors are one line on standard error. Sizes have a unit: `64MiB`, `4GiB`, `500MB`. SIGINT and "
-    "SIGTERM stop `serve` in order within 5 s.\n\n"
+    "SIGTERM stop `serve` and `daemon` in order within 5 s.\n\n"
     "What is typed goes before the environment, that before the `--config` file, that before the defaults. In the "
     "environment a switch is on with `1` and off with `0`, and a size may be a plain number of bytes.\n";
 
 constexpr std::string_view kOtherVariables =
     "| `RHIZOME_LOG` | `quiet` (errors only), `info` or `debug` |\n"
     "| `RHIZOME_COUNTERS` | set by `serve` and `run`: the page of counters that the engine's process adds to |\n"
-    "| `XDG_RUNTIME_DIR` | where that page lies, in `rhizome/`; else `rhizome-<user id>` under `TMPDIR` or `/tmp` |\n";
+    "| `XDG_RUNTIME_DIR` | where that page and the node's socket lie, in `rhizome/`; else `rhizome-<user id>` under "
+    "`TMPDIR` or `/tmp` |\n";
 
 std::string with_ticks(std::string_view text) {
   return "`" + std::string(text) + "`";
@@ -66,7 +67,8 @@ std::string commands_section() {
 
 std::string flags_section() {
   std::string text =
-      "## Cache flags\n\nThe same for `serve` and `run`.\n\n| flag | environment | default | what it does |\n| --- | "
+      "## Cache flags\n\nThe same for `serve`, `run` and `daemon`.\n\n| flag | environment | default | what it does "
+      "|\n| --- | "
       "--- | --- | --- |\n";
   for (const Flag& flag : cache_flags()) {
     text += "| " + with_ticks(cell(flag_usage(flag))) + " | " + with_ticks(environment_name(flag.name)) + " | " +
@@ -139,7 +141,7 @@ std::string bash_completion() {
          "    mapfile -t COMPREPLY < <(compgen -W '" +
          names +
          " --help --version' -- \"$word\")\n"
-         "  elif [[ $word == --* && ${COMP_WORDS[1]} == @(serve|run) ]]; then\n"
+         "  elif [[ $word == --* && ${COMP_WORDS[1]} == @(serve|run|daemon) ]]; then\n"
          "    mapfile -t COMPREPLY < <(compgen -W '" +
          flags +
          "' -- \"$word\")\n"

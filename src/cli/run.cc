@@ -3,6 +3,7 @@
 
 #include "cli/command_text.h"
 #include "cli/elf_file.h"
+#include "cli/exit_status.h"
 #include "cli/help.h"
 #include "cli/parse.h"
 #include "cli/serve.h"
@@ -116,7 +117,7 @@ int run_program(const CacheFlags& flags, const std::vector<std::string>& line, c
                       (absent ? "" : child.error().reason));
   }
   const ExitStatus status = supervise_program(*child, *signals);
-  session->say_summary();
+  session->finish();
   return status.shell_status();
 }
 

@@ -1,5 +1,7 @@
 #include "cli/runtime_dir.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -10,12 +12,13 @@
 namespace rhizome {
 namespace {
 
-// "counters-<process>", and what that process puts beside it as "counters-<process>.<what>".
-constexpr std::string_view kPagePrefix = "counters-";
+// "counters-<process>", what that process puts beside it as "counters-<process>.<what>", and "node-<process>.sock".
+constexpr std::array<std::string_view, 2> kPrefixes = {"counters-", "node-"};
 
 std::optional<pid_t> owner_of(std::string_view name) {
-  if (!name.starts_with(kPagePrefix)) return std::nullopt;
-  name.remove_prefix(kPagePrefix.size());
+  const auto prefix = std::ranges::find_if(kPrefixes, [&](std::string_view one) { return name.starts_with(one); });
+  if (prefix == kPrefixes.end()) return std::nullopt;
+  name.remove_prefix(prefix->size());
   pid_t pid = 0;
   const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), pid);
   const std::string_view rest = name.substr(static_cast<size_t>(end - name.data()));
@@ -43,13 +46,21 @@ std::string runtime_directory(const Environment& environment, uid_t user) {
   return base + "/rhizome-" + std::to_string(user);
 }
 
+std::string counters_path(const std::string& directory, pid_t pid) {
+  return directory + "/" + std::string(kPrefixes[0]) + std::to_string(pid);
+}
+
+bool is_counters_page(std::string_view name) {
+  return name.starts_with(kPrefixes[0]) && owner_of(name).has_value() && name.find('.') == std::string_view::npos;
+}
+
 OrComplaint<CountersPage> CountersPage::create(const std::string& directory) {
   if (const auto made = make_private_directory(directory); !made) {
     return complain("the runtime directory " + directory + " cannot be used: " + made.error().reason +
                     "; remove it, or set XDG_RUNTIME_DIR to a directory of your own");
   }
   remove_orphans(directory);
-  std::string path = directory + "/" + std::string(kPagePrefix) + std::to_string(own_pid());
+  std::string path = counters_path(directory, own_pid());
   auto counters = Counters::create(path);
   if (!counters) return complain("the counters page " + path + " cannot be made: " + counters.error().reason);
   return CountersPage(std::move(path), std::move(*counters));

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <sys/types.h>
 
@@ -16,6 +17,10 @@ namespace rhizome {
 
 // $XDG_RUNTIME_DIR/rhizome, else rhizome-<user id> under the temporary directory.
 std::string runtime_directory(const Environment& environment, uid_t user);
+
+// Where a process keeps its page of counters there, and whether a file of that name is one.
+std::string counters_path(const std::string& directory, pid_t pid);
+bool is_counters_page(std::string_view name);
 
 // A page of counters in a file that is removed with this object.
 class CountersPage {

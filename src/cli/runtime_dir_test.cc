@@ -77,8 +77,10 @@ TEST_F(RuntimeDirTest, RemovesPagesOfTheDeadOnly) {
   const std::string dead = "counters-" + std::to_string(child->pid());
   const std::string alive = "counters-" + std::to_string(::getppid());
   const std::string own = "counters-" + std::to_string(own_pid());
-  for (const std::string& name :
-       {dead, alive, own, dead + ".scratch", alive + ".scratch", std::string("counters-x"), std::string("node.sock")}) {
+  const std::string dead_node = "node-" + std::to_string(child->pid()) + ".sock";
+  const std::string alive_node = "node-" + std::to_string(::getppid()) + ".sock";
+  for (const std::string& name : {dead, alive, own, dead + ".scratch", alive + ".scratch", dead_node, alive_node,
+                                  std::string("counters-x"), std::string("node.sock"), std::string("node.pid")}) {
     make(name);
   }
   const auto page = CountersPage::create(directory_);
@@ -88,7 +90,17 @@ TEST_F(RuntimeDirTest, RemovesPagesOfTheDeadOnly) {
   EXPECT_TRUE(has(alive));
   EXPECT_TRUE(has(alive + ".scratch"));
   EXPECT_TRUE(has("counters-x"));
+  EXPECT_FALSE(has(dead_node));
+  EXPECT_TRUE(has(alive_node));
   EXPECT_TRUE(has("node.sock"));
+  EXPECT_TRUE(has("node.pid"));
+}
+
+TEST(RuntimeDirectory, KnowsPagesOfCounters) {
+  EXPECT_EQ(counters_path("/run/rhizome", 12), "/run/rhizome/counters-12");
+  EXPECT_TRUE(is_counters_page("counters-12"));
+  for (const char* const name : {"counters-12.scratch", "counters-x", "counters-", "node-12.sock", "node.sock", "12"})
+    EXPECT_FALSE(is_counters_page(name)) << name;
 }
 
 TEST_F(RuntimeDirTest, RefusesADirectoryThatOthersMayWriteTo) {

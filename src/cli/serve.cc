@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/command_text.h"
+#include "cli/exit_status.h"
 #include "cli/help.h"
 #include "cli/model_file.h"
 #include "cli/parse.h"
@@ -111,7 +112,7 @@ int start_server(const CacheFlags& flags, const ServerCall& call, const Parts& p
   if (!child) return failed(server + ": " + child.error().reason);
   const Ended ended = supervise_server(*child, *signals, kPatience, [&] { session->stopping(); });
   const int status = server_status(ended);
-  session->say_summary();
+  session->finish();
   return status;
 }
 

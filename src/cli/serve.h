@@ -1,4 +1,5 @@
-// `rhizome serve` and `rhizome run`: what follows the command's name comes in, the exit status goes out.
+// `rhizome serve`, `rhizome run` and `rhizome daemon`: what follows the command's name comes in, the exit status goes
+// out.
 //
 // Thread-safety: to be called once, from the main thread, before any other thread runs.
 #pragma once
@@ -10,5 +11,6 @@ namespace rhizome {
 
 int serve_main(const std::vector<std::string>& arguments);
 int run_main(const std::vector<std::string>& arguments);
+int daemon_main(const std::vector<std::string>& arguments);
 
 }  // namespace rhizome

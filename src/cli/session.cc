@@ -6,10 +6,18 @@
 #include <unistd.h>
 
 #include "cli/summary.h"
+#include "machine/clock.h"
 #include "machine/host.h"
 #include "telemetry/log.h"
 
 namespace rhizome {
+namespace {
+
+// How long the end waits for blocks that are not on disk yet, and until when after it was asked for.
+constexpr uint64_t kLastWritesNs = 2'000'000'000;
+constexpr uint64_t kStopNs = 4'800'000'000;
+
+}  // namespace
 
 OrComplaint<Parts> find_parts() {
   const auto program = own_executable_path();
@@ -31,9 +39,14 @@ OrComplaint<Session> Session::open(const CacheFlags& flags, const Environment& e
   if (flags.off) {
     session.local_ = Counters::local();
   } else {
-    auto page = CountersPage::create(runtime_directory(environment, ::getuid()));
+    const std::string directory = runtime_directory(environment, ::getuid());
+    auto page = CountersPage::create(directory);
     if (!page) return complain(page.error());
     session.page_ = std::make_unique<CountersPage>(std::move(*page));
+    auto node = NodeChoice::make(flags, directory, session.page_->counters());
+    if (!node) return complain(node.error());
+    session.node_ = std::move(*node);
+    session.flags_.memory_bytes = session.node_->memory_bytes();
   }
   if (flags.metrics_port) {
     auto metrics = MetricsServer::start(*flags.metrics_port, session.counters());
@@ -48,7 +61,8 @@ OrComplaint<Session> Session::open(const CacheFlags& flags, const Environment& e
 }
 
 SpawnOptions Session::spawn_options() const {
-  ChildEnvironment environment = child_environment(flags_, page_ ? page_->path() : "");
+  ChildEnvironment environment =
+      child_environment(flags_, page_ ? page_->path() : "", node_ ? node_->socket_path() : "");
   SpawnOptions options;
   options.environment = std::move(environment.set);
   options.environment_removed = std::move(environment.removed);
@@ -57,10 +71,16 @@ SpawnOptions Session::spawn_options() const {
 }
 
 void Session::stopping() {
+  stopping_ns_ = monotonic_now_ns();
   if (metrics_) metrics_->set_trouble("stopping");
 }
 
-void Session::say_summary() const {
+void Session::finish() {
+  if (node_) {
+    const uint64_t now_ns = monotonic_now_ns();
+    const uint64_t end_ns = stopping_ns_ == 0 ? UINT64_MAX : stopping_ns_ + kStopNs;
+    node_->flush(std::min(kLastWritesNs, std::max(end_ns, now_ns) - now_ns));
+  }
   if (flags_.json) {
     std::fputs(summary_json(counters()).c_str(), stdout);
     std::fflush(stdout);

@@ -264,10 +264,14 @@ Use AttachedClient::attached() {
   Attachment& last = attachments_.back();
   const uint64_t now_ns = monotonic_now_ns();
   if (last.session->is_alive() || now_ns < attached_ns_ + kReattachAfterNs) return Use(last);
-  if (attached_ns_ == 0) log_warning("the node is gone: what it has cached is computed again until it is back");
+  if (attached_ns_ == 0) {
+    counters_.add(Counter::kNodesLost);
+    log_warning("the node is gone: what it has cached is computed again until it is back");
+  }
   attached_ns_ = now_ns;
   Result<std::unique_ptr<AttachedSession>> session = AttachedSession::attach(options_);
   if (!session || (*session)->block_tokens() != block_tokens_) return Use(last);
+  counters_.add(Counter::kNodesFound);
   log_info("attached to the node again");
   attached_ns_ = 0;
   Attachment& begun = attachments_.emplace_back(std::move(*session), ++last_attachment_);
@@ -463,7 +467,13 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
   if (prompt.size() / block_tokens_ <= i) return fail(Code::kOutOfRange, "the prompt has no such block");
   AttachedSession& session = state->use.session();
   const KnownKeyspace& keyspace = *state->keyspace;
-  auto found = session.cache().find(state->locations[i], keyspace.slot_bytes);
+  const auto find = [&]() -> Result<MappedCache::Block> {
+    auto block = session.cache().find(state->locations[i], keyspace.slot_bytes);
+    // What says where blocks are comes with the first of them that is in memory.
+    if (!block && block.error().code == Code::kNotFound) return MappedCache::Block{};
+    return block;
+  };
+  auto found = find();
   if (found && !found->is_here()) {
     if (i >= state->was_asked_for.size() || !state->was_asked_for[i]) promote(hit, prompt, i, i + 1);
     const uint64_t deadline_ns = state->deadline_ns;
@@ -482,7 +492,7 @@ Result<std::span<const std::byte>> AttachedClient::read(Hit& hit, std::span<cons
         static_cast<void>(promote(hit, prompt, i, i + 1));
         ask_again_ns = now_ns + kAskAgainNs;
       }
-      found = session.cache().find(state->locations[i], keyspace.slot_bytes);
+      found = find();
     }
   }
   if (!found || !found->is_here()) {

@@ -10,6 +10,7 @@
 
 #include "block/oracle.h"
 #include "client/attached_user_fixture.h"
+#include "client/open_disk.h"
 #include "machine/clock.h"
 #include "machine/random.h"
 #include "machine/temporary_folder.h"
@@ -150,6 +151,30 @@ TEST_F(AttachedTest, ALoadThatBringsNothingIsNotWaitedFor) {
     EXPECT_EQ(user.hit.reason(), Reason::kLoadFailed);
     EXPECT_EQ(user.wrong, 0u);
   }
+}
+
+// The next node has nothing in memory at first, not even what says where blocks are.
+TEST_F(AttachedTest, WhatANodeLeftOnDiskTheNextOneLoads) {
+  const auto with_disk = [&] {
+    NodeOptions chosen = options();
+    chosen.tiering.admission.unused_wait_ns = 0;
+    chosen.tier = open_disk({.directory = folder_.path("blocks"), .bytes = 64 * kMiB}, chosen.tiering);
+    EXPECT_NE(chosen.tier, nullptr);
+    return start(std::move(chosen));
+  };
+  const auto prompt = chain(1, 20);
+  auto node = with_disk();
+  {
+    AttachedUser user(socket());
+    EXPECT_EQ(user.put(prompt), 20u);
+    node->store().flush(monotonic_now_ns() + 10'000'000'000);
+  }
+  node.reset();
+  node = with_disk();
+  AttachedUser user(socket());
+  EXPECT_EQ(user.get(prompt), 20u);
+  EXPECT_EQ(user.hit.loaded_count(), 20u);
+  EXPECT_EQ(user.wrong, 0u);
 }
 
 TEST_F(AttachedTest, MoreThanTheStagingMemoryTakesIsStoredInParts) {

@@ -15,6 +15,7 @@
 #include "block/keyspace.h"
 #include "block/reason.h"
 #include "block/token.h"
+#include "client/open_disk.h"
 #include "codec/block_geometry.h"
 #include "contract/result.h"
 #include "store/load_split.h"
@@ -211,13 +212,6 @@ class Client {
 };
 
 // A cache inside this process.
-// Blocks on a disk, that outlive the process.
-struct DiskOptions {
-  std::string directory;
-  uint64_t bytes = 0;                // 0: none
-  uint64_t write_bytes_per_day = 0;  // 0: no limit
-};
-
 struct EmbeddedOptions {
   uint64_t memory_bytes = 0;   // hard budget of slots and of what describes them
   uint32_t block_tokens = 16;  // 16, 32, 64, 128 or 256

@@ -10,8 +10,6 @@
 #include "machine/thread.h"
 #include "node/flights.h"
 #include "store/store.h"
-#include "telemetry/log.h"
-#include "tier/disk/disk_tier.h"
 
 namespace rhizome {
 
@@ -93,40 +91,8 @@ class EmbeddedClient final : public Client {
   std::atomic<bool> has_claims_{false};
 };
 
-namespace {
-
-constexpr uint64_t kSecondsPerDay = 86400;
-constexpr uint32_t kLockTries = 30;
-constexpr uint64_t kLockPauseNs = 100'000'000;
-
-std::unique_ptr<Tier> open_disk(const DiskOptions& disk, TieringOptions& tiering) {
-  const uint64_t bytes_per_second = disk.write_bytes_per_day == 0 ? 0 : disk.write_bytes_per_day / kSecondsPerDay + 1;
-  const DiskTierOptions chosen{.directory = disk.directory,
-                               .bytes_max = disk.bytes,
-                               .write_bytes_per_second = bytes_per_second,
-                               .clock = tiering.clock};
-  Result<std::unique_ptr<DiskTier>> tier = DiskTier::open(chosen);
-  // Who was killed may not be gone yet: its memory takes the kernel a while.
-  for (uint32_t tries = 0; !tier && tier.error().code == Code::kAlreadyExists && tries < kLockTries; ++tries) {
-    pause_thread(kLockPauseNs);
-    tier = DiskTier::open(chosen);
-  }
-  if (!tier && tier.error().code == Code::kAlreadyExists) {
-    log_warning("another process keeps blocks in {}: this one goes on without a disk", disk.directory);
-    return nullptr;
-  }
-  if (!tier) {
-    log_error("no blocks are kept on disk: {} in {}", tier.error().reason, disk.directory);
-    return nullptr;
-  }
-  tiering.admission.bytes_per_second = bytes_per_second;
-  return std::move(*tier);
-}
-
-}  // namespace
-
 Result<std::unique_ptr<Client>> make_embedded_client(EmbeddedOptions options, Counters& counters) {
-  if (options.tier == nullptr && options.disk.bytes > 0) options.tier = open_disk(options.disk, options.tiering);
+  if (options.tier == nullptr) options.tier = open_disk(options.disk, options.tiering);
   const Clock& clock = options.tiering.clock != nullptr ? *options.tiering.clock : real_clock();
   Result<std::unique_ptr<Store>> store = Store::create({.memory_bytes = options.memory_bytes,
                                                         .block_tokens = options.block_tokens,

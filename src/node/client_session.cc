@@ -6,6 +6,7 @@
 #include "attach/shared_page.h"
 #include "codec/geometry_record.h"
 #include "machine/clock.h"
+#include "node/stats_text.h"
 #include "slab/block_copy.h"
 
 namespace rhizome {
@@ -91,10 +92,14 @@ Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::
   if (const auto* const wait = std::get_if<WaitFrame>(&frame)) return on(*wait);
   if (const auto* const explain = std::get_if<ExplainFrame>(&frame)) return on(*explain);
   if (const auto* const report = std::get_if<ReportFrame>(&frame)) return on(*report);
+  if (std::holds_alternative<AskStatsFrame>(frame)) {
+    return Answer{StatsFrame{.text = stats_text(domain_.store, domain_.tenant)}};
+  }
   if (const auto* const clear = std::get_if<ClearFrame>(&frame)) return on(*clear);
   return fail(Code::kUnimplemented, "this node does not know that request");
 }
 
+// What no engine can have done would only spoil what is known.
 Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::vector<Descriptor> descriptors) {
   const uint32_t block_tokens = domain_.store.block_tokens();
   if (hello.protocol_version != kProtocolVersion) return fail(Code::kFailedPrecondition, "another protocol version");

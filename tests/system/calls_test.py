@@ -64,12 +64,13 @@ class Calls(program.Case):
         self.assert_refused(['serve', '-m', program.MODEL, '--disk', 'x'], "--disk is 'x'; it must be a size")
         self.assert_refused(['serve', '-m', program.MODEL, '--disk', '20'], 'a size needs a unit')
         self.assert_refused(['serve', '-m', program.MODEL, '--disk', '1MiB'], 'at least 64MiB')
-        self.assert_refused(['serve', '-m', program.MODEL, '--attach', '/run/node.sock'], 'attaching comes with')
+        self.assert_refused(['serve', '-m', program.MODEL, '--attach', '/run/no/node.sock'], 'no node answers there',
+                            status=1)
         self.assert_refused(['run', '-c', '512', '--', 'true'], 'there is no flag -c')
         self.assert_refused(['run', '--memory', '1GiB'], 'run needs a program')
 
     def test_commands(self):
-        self.assert_refused(['daemon'], "there is no command 'daemon'")
+        self.assert_refused(['conductor'], "there is no command 'conductor'")
         self.assert_refused(['reference', '--html'], 'reference takes')
         done = self.call()
         self.assertEqual(done.returncode, 2)
@@ -77,11 +78,13 @@ class Calls(program.Case):
 
     def test_what_it_says_about_itself(self):
         for words in (['--help'], ['help'], ['serve', '--help'], ['run', '-h'], ['bench', '--help'],
-                      ['replay', '--help'], ['inspect', '--help']):
+                      ['replay', '--help'], ['inspect', '--help'], ['daemon', '--help'],
+                      ['stats', '--help'], ['clear', '-h'], ['top', '--help'], ['doctor', '--help']):
             with self.subTest(words=words):
                 done = self.call(*words)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertRegex(done.stdout, r'(\n  |Example: )rhizome (serve|run|bench|replay|inspect) ')
+                named = 'serve|run|bench|replay|inspect|daemon|stats|clear|top|doctor'
+                self.assertRegex(done.stdout, rf'(\n  |Example: )rhizome ({named}) ')
                 self.assertEqual(done.stderr, '')
         done = self.call('--version')
         self.assertEqual(done.returncode, 0)

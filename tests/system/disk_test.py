@@ -74,7 +74,7 @@ class Disk(program.Case):
     def test_of_two_servers_one_has_the_disk(self):
         first = self.serve_disk()
         text, _, _ = self.answer(first)
-        second = self.serve_disk()
+        second = self.serve_disk('--attach', 'none')
         self.assertTrue(any('another process keeps blocks in' in line for line in second.said), second.said)
         again, cached, _ = self.answer(second)
         self.assertEqual((again, cached), (text, 0))

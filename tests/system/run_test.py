@@ -70,6 +70,7 @@ class Run(program.Case):
         self.assertEqual(seen['RHIZOME_EXACT'], '1')
         self.assertEqual(seen['RHIZOME_TENANT'], 'me')
         self.assertNotIn('RHIZOME_NO_RESTORE', seen)
+        self.assertEqual(seen['RHIZOME_ATTACH'], str(self.folder / 'rhizome' / 'node.sock'))
         self.assertTrue(seen['RHIZOME_COUNTERS'].startswith(str(self.folder / 'rhizome' / 'counters-')))
         self.assertEqual(os.path.realpath(seen['LD_PRELOAD']), os.path.realpath(program.LIBRARY))
         self.assertEqual(self.pages(), [], 'the page of counters was left behind')
@@ -167,7 +168,7 @@ class Run(program.Case):
         self.assertEqual(running.process.stdout.readline(), 'ready\n')
         running.process.kill()
         running.process.wait()
-        self.assertEqual(self.pages(), [f'counters-{running.process.pid}'])
+        self.assertEqual(self.pages(), [f'counters-{running.process.pid}', 'node.pid', 'node.sock'])
         self.call('run', '--', 'true')
         self.assertEqual(self.pages(), [])
 

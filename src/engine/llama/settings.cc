@@ -51,6 +51,8 @@ Result<Settings> settings_from_environment(std::string& problem) {
   settings.restore = !switched_on("RHIZOME_NO_RESTORE");
   settings.tenant = variable("RHIZOME_TENANT");
   settings.counters_path = variable("RHIZOME_COUNTERS");
+  settings.node_socket = variable("RHIZOME_ATTACH");
+  if (settings.node_socket == "none") settings.node_socket.clear();
   settings.log = variable("RHIZOME_LOG");
   settings.cache_directory = variable("RHIZOME_CACHE_DIR");
   if (settings.cache_directory.empty()) settings.cache_directory = default_cache_directory();

@@ -26,6 +26,7 @@ struct Settings {
   std::optional<Watermarks> watermarks;  // RHIZOME_WATERMARKS, as 90:70
   std::string tenant;                    // RHIZOME_TENANT
   std::string counters_path;             // RHIZOME_COUNTERS: a page that the parent process made
+  std::string node_socket;               // RHIZOME_ATTACH: of the node to attach to; none or empty: a cache of its own
   std::string log;                       // RHIZOME_LOG: quiet, info, debug
 };
 

@@ -38,19 +38,13 @@ class SettingsTest : public testing::Test {
     ::unsetenv(name);
   }
 
-  static constexpr const char* kNames[] = {"RHIZOME_OFF",
-                                           "RHIZOME_EXACT",
-                                           "RHIZOME_NO_RESTORE",
-                                           "RHIZOME_MEMORY",
-                                           "RHIZOME_TENANT",
-                                           "RHIZOME_COUNTERS",
-                                           "RHIZOME_BLOCK_TOKENS",
-                                           "RHIZOME_EXCLUSIVE",
-                                           "RHIZOME_WATERMARKS",
-                                           "RHIZOME_LOG",
-                                           "RHIZOME_CACHE_DIR",
-                                           "XDG_CACHE_HOME",
-                                           "HOME"};
+  static constexpr const char* kNames[] = {"RHIZOME_OFF",       "RHIZOME_ATTACH",
+                                           "RHIZOME_EXACT",     "RHIZOME_NO_RESTORE",
+                                           "RHIZOME_MEMORY",    "RHIZOME_TENANT",
+                                           "RHIZOME_COUNTERS",  "RHIZOME_BLOCK_TOKENS",
+                                           "RHIZOME_EXCLUSIVE", "RHIZOME_WATERMARKS",
+                                           "RHIZOME_LOG",       "RHIZOME_CACHE_DIR",
+                                           "XDG_CACHE_HOME",    "HOME"};
   std::map<std::string, std::string> saved_;
   std::string problem_;
 };
@@ -121,6 +115,19 @@ TEST_F(SettingsTest, TheCacheDirectoryFollowsTheHome) {
   ::unsetenv("XDG_CACHE_HOME");
   ::unsetenv("HOME");
   EXPECT_EQ(read()->cache_directory, "") << "nowhere to keep anything: not an error";
+}
+
+TEST_F(SettingsTest, NameTheNode) {
+  for (const char* const none : {"", "none"}) {
+    ::setenv("RHIZOME_ATTACH", none, 1);
+    const auto settings = read();
+    ASSERT_TRUE(settings);
+    EXPECT_EQ(settings->node_socket, "");
+  }
+  ::setenv("RHIZOME_ATTACH", "/run/node.sock", 1);
+  const auto settings = read();
+  ASSERT_TRUE(settings);
+  EXPECT_EQ(settings->node_socket, "/run/node.sock");
 }
 
 TEST_F(SettingsTest, RefuseWhatIsNoSizeAndSayWhich) {

@@ -37,6 +37,8 @@ void Transfer::publish(int64_t seq, KeyspaceId keyspace, uint32_t rows) {
   uint32_t from = sequence.published_rows / block_tokens_;
   bool restarted = false;
   bool passed = false;
+  bool gone = false;  // the node: once it is back, all is stored that is still there
+  bool fetched = false;
   uint32_t until = 0;  // set when a piece has to be shorter than it could be
   while (from < blocks) {
     const uint32_t piece_end = blocks - from > window_blocks_ ? from + window_blocks_ : blocks;
@@ -48,41 +50,51 @@ void Transfer::publish(int64_t seq, KeyspaceId keyspace, uint32_t rows) {
       restarted = true;
       continue;
     }
+    gone = !draft && draft.error().code == Code::kUnavailable;
     if (!draft) break;
     const uint32_t first = draft->first_block();
     const auto count = static_cast<uint32_t>(draft->blocks_count());
     uint32_t complete = 0;
-    if (count > 0 && !export_blocks(seq, *draft, complete)) {
+    if (count > 0 && !export_blocks(seq, *draft, complete, fetched)) {
       // The window has passed some rows already: store what comes before them, if anything does.
       passed = complete == 0;
       if (passed) break;
       until = first + complete;
       continue;
     }
-    if (count > 0) commit(std::move(*draft));
+    // A draft may have fewer blocks than there are, for want of room to write them in: the next one has more.
+    const size_t committed = count > 0 ? commit(std::move(*draft)) : 0;
     from = count > 0 ? first + count : end;
     sequence.published_rows = from * block_tokens_;
-    if (from < end) break;
+    // Where nothing became visible what comes next has nothing to stand on, unless others have stored it meanwhile.
+    restarted = restarted || committed < count;
   }
-  if (from < blocks && !passed) {  // no memory for more
+  if (from < blocks && !passed && !gone) {  // no memory for more
     engine_.counters.add(Counter::kBlocksRefused, blocks - std::max(from, refused));
     sequence.refused_rows = blocks * block_tokens_;
   }
+  if (gone) sequence.published_rows = 0;
   if (memory_.size() > kBufferKeptBytes) memory_ = {};
   engine_.counters.add(Counter::kExportTime, monotonic_now_ns() - begin_ns);
 }
 
-void Transfer::commit(Draft draft) {
+size_t Transfer::commit(Draft draft) {
   const size_t committed = engine_.client.commit(std::move(draft));
   engine_.counters.add(Counter::kBlocksExported, committed);
   engine_.counters.add(Counter::kBytesExported, committed * engine_.facts.shape.blob.payload_bytes(block_tokens_));
+  return committed;
 }
 
-bool Transfer::export_blocks(int64_t seq, const Draft& draft, uint32_t& complete) {
+bool Transfer::export_blocks(int64_t seq, const Draft& draft, uint32_t& complete, bool& fetched) {
   const uint32_t first = draft.first_block() * block_tokens_;
   const uint32_t end = first + static_cast<uint32_t>(draft.blocks_count()) * block_tokens_;
   complete = 0;
-  if (!(engine_.facts.plan.unified ? fetch_unified(seq, first, end) : fetch_stream(seq))) return false;
+  if (engine_.facts.plan.unified) {
+    if (!fetch_unified(seq, first, end)) return false;
+  } else if (!fetched) {
+    fetched = fetch_stream(seq);  // all rows: good for all drafts of a sequence that stands still
+    if (!fetched) return false;
+  }
   const auto reader = BlobReader::parse(blob_, engine_.facts.shape.blob);
   if (!reader) {
     log_once("export", "rows are not exported: {}", reader.error().reason);
@@ -181,6 +193,11 @@ Transfer::Restored Transfer::restore(int64_t seq, KeyspaceId keyspace, std::span
   const uint32_t held = sequences_.at(seq).rows();
   engine_.client.lookup(keyspace, prompt, hit_);
   result.reason = hit_.reason();
+  // What leads elsewhere, or is not in the mapped index any more, the node knows.
+  if (result.reason == Reason::kNeverStored && engine_.client.is_shared()) {
+    const Reason why = engine_.client.explain(keyspace, prompt);
+    if (why != Reason::kOff) result.reason = why;
+  }
   uint32_t end = static_cast<uint32_t>(hit_.blocks_count()) * block_tokens_ / unit * unit / block_tokens_;
   const bool unified = engine_.facts.plan.unified;
   const uint32_t first = unified ? held / block_tokens_ : 0;
@@ -199,9 +216,9 @@ Transfer::Restored Transfer::restore(int64_t seq, KeyspaceId keyspace, std::span
   }
   // What lies in a tier below begins to be loaded; piece by piece, the first ones are put in meanwhile.
   if (end * block_tokens_ > held) {
-    end = static_cast<uint32_t>(engine_.client.promote(hit_, prompt, first, end)) * block_tokens_ / unit * unit /
-          block_tokens_;
-    result.reason = hit_.reason();
+    const auto promoted = static_cast<uint32_t>(engine_.client.promote(hit_, prompt, first, end));
+    if (promoted < end) result.reason = hit_.reason();
+    end = promoted * block_tokens_ / unit * unit / block_tokens_;
   }
   // What cannot be restored piece by piece is verified as a whole first: a window's rows belong to the end of
   // the prompt, so the end must be known before anything is written.

@@ -53,8 +53,9 @@ class Transfer {
   uint32_t cells_free() const;
 
  private:
-  void commit(Draft draft);
-  bool export_blocks(int64_t seq, const Draft& draft, uint32_t& complete);
+  // How many blocks became visible.
+  size_t commit(Draft draft);
+  bool export_blocks(int64_t seq, const Draft& draft, uint32_t& complete, bool& fetched);
   std::span<std::byte> buffer(uint64_t bytes);
   bool fetch_unified(int64_t seq, uint32_t first, uint32_t end);
   bool fetch_stream(int64_t seq);

@@ -44,6 +44,7 @@ KeyspaceId Variants::keyspace(VariantId variant) {
   if (!keyspace) return {};  // the weights are still being hashed
   const uint64_t block_bytes = engine_.facts.shape.blob.payload_bytes(engine_.facts.block_tokens);
   const auto opened = engine_.client.open(*keyspace, engine_.facts.shape.blob.geometry(engine_.facts.block_tokens));
+  if (!opened && opened.error().code == Code::kUnavailable) return {};  // the node is gone, and may come back
   if (!opened) {
     entry.refused = true;
     log_once(opened.error().reason, "{}: some prompts are not cached: {}", model_.name(), opened.error().reason);

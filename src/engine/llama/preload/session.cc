@@ -1,5 +1,6 @@
 #include "engine/llama/preload/session.h"
 
+#include <algorithm>
 #include <atomic>
 #include <string_view>
 #include <utility>
@@ -7,6 +8,7 @@
 #include <pthread.h>
 
 #include "engine/llama/preload/next_api.h"
+#include "machine/thread.h"
 #include "telemetry/log.h"
 
 namespace rhizome {
@@ -46,6 +48,38 @@ EmbeddedOptions embedded_options(const Settings& settings) {
   return options;
 }
 
+// A node that has just ended may be followed by another one; loading a model may take longer than all of this.
+constexpr uint32_t kAttachTries = 30;
+constexpr uint64_t kAttachPauseNs = 100'000'000;
+// What is being written at a time: a small part of the memory, and room for some large blocks.
+constexpr uint64_t kStagingShare = 32;
+constexpr uint64_t kStagingLeast = uint64_t{4} << 20;
+constexpr uint64_t kStagingMost = uint64_t{64} << 20;
+
+Result<std::unique_ptr<Client>> attach(const Settings& settings, Counters& counters) {
+  AttachedOptions options;
+  options.socket_path = settings.node_socket;
+  options.tenant = settings.tenant;
+  options.staging_bytes = std::clamp(settings.memory_bytes / kStagingShare, kStagingLeast, kStagingMost);
+  auto client = make_attached_client(options, counters);
+  const auto is_absent = [&] {
+    return !client && (client.error().code == Code::kNotFound || client.error().code == Code::kUnavailable);
+  };
+  for (uint32_t tries = 1; is_absent() && tries < kAttachTries; ++tries) {
+    pause_thread(kAttachPauseNs);
+    client = make_attached_client(options, counters);
+  }
+  if (client && (*client)->block_tokens() != settings.block_tokens) {
+    return fail(Code::kFailedPrecondition, "the node's blocks have another number of tokens");
+  }
+  return client;
+}
+
+Result<std::unique_ptr<Client>> make_client(const Settings& settings, Counters& counters) {
+  if (!settings.node_socket.empty()) return attach(settings, counters);
+  return make_embedded_client(embedded_options(settings), counters);
+}
+
 }  // namespace
 
 Session* Session::get() {
@@ -71,13 +105,13 @@ Session* Session::make() {
     return nullptr;
   }
   auto counters = open_counters(*settings);
-  auto client = make_embedded_client(embedded_options(*settings), *counters);
+  auto client = make_client(*settings, *counters);
   if (!client) {
     log_error("nothing is cached: {}", client.error().reason);
     return nullptr;
   }
   pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
-  if (settings->disk_bytes > 0) {
+  if (settings->disk_bytes > 0 && settings->node_socket.empty()) {
     std::atexit([] {
       if (Session* const session = get()) session->client_->flush(kLastWritesNs);
     });

@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include <unistd.h>
+
+#include "cli/command_text.h"
+#include "cli/exit_status.h"
+#include "cli/flag_table.h"
+#include "cli/help.h"
+#include "cli/own_node.h"
+#include "cli/parse.h"
+#include "cli/runtime_dir.h"
+#include "cli/serve.h"
+#include "machine/clock.h"
+#include "machine/files.h"
+#include "machine/host.h"
+#include "machine/local_socket.h"
+#include "machine/process.h"
+#include "machine/units.h"
+#include "serve/http/metrics_server.h"
+#include "telemetry/log.h"
+
+namespace rhizome {
+namespace {
+
+constexpr uint64_t kLong = uint64_t{3600} * 1'000'000'000;
+// SIGTERM to exit takes at most 5 s; the rest is for giving memory back.
+constexpr uint64_t kLastWritesNs = 3'500'000'000;
+constexpr uint64_t kConnectNs = 1'000'000'000;
+
+int refuse(int status, const std::string& line) {
+  log_error("{}", line);
+  return status;
+}
+
+// What is said to who computes, on this line: in the environment or in a file it may be meant for others.
+std::optional<std::string> not_for_a_node(const Given& given) {
+  for (const char* const name : {"off", "no-restore", "exact", "attach", "json"}) {
+    const auto found = given.find(name);
+    if (found != given.end() && found->second.source.starts_with("--")) {
+      return "daemon: " + found->second.source + " is for serve and run, which attach to this node";
+    }
+  }
+  return std::nullopt;
+}
+
+// 0: nobody listens there.
+pid_t listener_at(const std::string& socket_path) {
+  const auto socket = LocalSocket::connect(socket_path, monotonic_now_ns() + kConnectNs);
+  const auto peer = socket ? socket->peer_credentials() : Result<PeerCredentials>(fail(socket.error()));
+  return peer ? peer->pid : 0;
+}
+
+std::string why_no_node(const Error& error, const std::string& directory, const CacheFlags& flags) {
+  const std::string socket_path = host_socket(directory);
+  switch (error.code) {
+    case Code::kAlreadyExists: {
+      const pid_t pid = listener_at(socket_path);
+      const std::string who = pid == 0 ? "another process" : "process " + std::to_string(pid);
+      return who + " is this host's node already, at " + socket_path;
+    }
+    case Code::kInvalidArgument:
+    case Code::kResourceExhausted:
+      return std::string(error.reason) + " (" + socket_path + ", --memory " + format_bytes(flags.memory_bytes) + ")";
+    default:
+      return std::string(error.reason) + " (" + socket_path + ")";
+  }
+}
+
+void say_what_it_is(const CacheFlags& flags, const std::string& directory, const Counters& counters) {
+  const uint64_t disk_bytes = counters.get(Counter::kTierCapacity);
+  const std::string disk =
+      disk_bytes == 0 ? "no disk" : format_bytes(disk_bytes) + " of disk in " + flags.cache_dir + "/blocks";
+  log_info("the node of this host, process {}: {} of memory, {}, blocks of {} tokens{}", own_pid(),
+           format_bytes(flags.memory_bytes), disk, flags.block_tokens,
+           flags.tenant.empty() ? "" : ", tenant " + flags.tenant);
+  log_info("listening on {}", host_socket(directory));
+}
+
+int keep_node(const CacheFlags& flags, const Environment& environment) {
+  // Before any thread runs: threads inherit the mask that this sets.
+  auto signals = SignalWait::create();
+  if (!signals) return refuse(kFailed, signals.error().reason);
+  const std::string directory = runtime_directory(environment, ::getuid());
+  if (const pid_t pid = listener_at(host_socket(directory)); pid != 0) {
+    return refuse(kFailed, why_no_node({Code::kAlreadyExists, ""}, directory, flags));
+  }
+  auto page = CountersPage::create(directory);
+  if (!page) return refuse(kFailed, page.error());
+  Counters& counters = page->counters();
+  auto node = OwnNode::start(flags, host_socket(directory), counters);
+  if (!node) return refuse(kFailed, why_no_node(node.error(), directory, flags));
+  std::unique_ptr<MetricsServer> metrics;
+  if (flags.metrics_port) {
+    auto started = MetricsServer::start(*flags.metrics_port, counters);
+    if (!started) {
+      return refuse(kFailed, "--metrics-port " + std::to_string(*flags.metrics_port) + ": " + started.error().reason +
+                                 "; give another, or 0 for a free one");
+    }
+    metrics = std::move(*started);
+    log_info("metrics at http://127.0.0.1:{}/metrics", metrics->port());
+  }
+  say_what_it_is(flags, directory, counters);
+  for (auto signal = signals->next(kLong); signal != SIGINT && signal != SIGTERM; signal = signals->next(kLong)) {
+  }
+  if (metrics) metrics->set_trouble("stopping");
+  (*node)->flush(kLastWritesNs);
+  return kDone;
+}
+
+}  // namespace
+
+int daemon_main(const std::vector<std::string>& arguments) {
+  const Environment environment = process_environment;
+  const CommandText& command = *find_command("daemon");
+  if (std::ranges::any_of(arguments, [](const std::string& word) { return word == "--help" || word == "-h"; })) {
+    std::fputs(command_help(command).c_str(), stdout);
+    return kDone;
+  }
+  for (const std::string& argument : arguments) {
+    if (const auto refused = refused_flag(argument)) return refuse(kWrongCall, *refused);
+  }
+  const auto given = parse_flags(command, arguments, environment);
+  if (!given) return refuse(kWrongCall, given.error());
+  if (const auto wrong = not_for_a_node(*given)) return refuse(kWrongCall, *wrong);
+  const auto flags = check_flags(*given, total_memory_bytes(), environment);
+  if (!flags) return refuse(kWrongCall, flags.error());
+  return keep_node(*flags, environment);
+}
+
+}  // namespace rhizome

@@ -1,0 +1,61 @@
+#include "cli/node_text.h"
+
+#include <gtest/gtest.h>
+
+namespace rhizome {
+namespace {
+
+NodeStats some_stats() {
+  return NodeStats::parse(R"({"process":7,"tenant":"me","block_tokens":16,"keyspaces":2,
+      "memory":{"capacity_bytes":1048576,"used_bytes":524288,"blocks":9},
+      "disk":{"blocks":4,"alone":3,"capacity_bytes":4194304,"used_bytes":1048576},
+      "index":{"runs":5,"bytes":2048},
+      "engines":{"contexts":1,"prompts":3,"tokens_looked_up":200,"tokens_restored":150}})");
+}
+
+NodeSpan some_span() {
+  NodeSpan span;
+  span.stats = some_stats();
+  span.before.values.resize(kCountersCount);
+  span.now.values.resize(kCountersCount);
+  const auto set = [&](Counter counter, uint64_t before, uint64_t now) {
+    span.before.values[static_cast<uint32_t>(counter)] = before;
+    span.now.values[static_cast<uint32_t>(counter)] = now;
+  };
+  set(Counter::kTokensLookedUp, 100, 300);
+  set(Counter::kTokensRestoredSlab, 0, 50);
+  set(Counter::kTokensRestoredLive, 10, 60);
+  set(Counter::kEvictions, 5, 0);  // its process has ended
+  span.seconds = 2;
+  return span;
+}
+
+TEST(NodeText, SaysWhatANodeHolds) {
+  EXPECT_EQ(stats_lines(some_stats()),
+            "node of process 7, tenant me, blocks of 16 tokens\n"
+            "  memory    512KiB of 1MiB, 9 blocks (50 %)\n"
+            "  disk      1MiB of 4MiB, 4 blocks, 3 of them not in memory\n"
+            "  index     2 keyspaces, 5 runs, 2KiB\n"
+            "  engines   1 contexts, 3 prompts of 200 tokens, restored 150 (75 %)\n");
+}
+
+TEST(NodeText, StandsWhatIsMissing) {
+  const std::string text = stats_lines(NodeStats::object());
+  EXPECT_NE(text.find("no tenant"), std::string::npos) << text;
+  EXPECT_EQ(text.find("  disk"), std::string::npos) << text;
+}
+
+TEST(NodeText, ShowsRates) {
+  const std::string screen = top_screen(some_span(), 74);
+  EXPECT_NE(screen.find("  memory    [##########----------] 512KiB of 1MiB, 9 blocks\n"), std::string::npos) << screen;
+  EXPECT_NE(screen.find("50 % of 100 tokens/s"), std::string::npos) << screen;
+  EXPECT_NE(screen.find("evicted 0 blocks/s"), std::string::npos) << screen;
+  for (const std::string& line : {top_screen(some_span(), 20), top_screen(some_span(), 0)})
+    EXPECT_EQ(line.find('['), std::string::npos) << line;
+  EXPECT_EQ(top_line(some_span()),
+            "memory 512KiB of 1MiB, 9 blocks; looked up 100 tokens/s, restored 50 tokens/s, computed 0 tokens/s, "
+            "stored 0 blocks/s\n");
+}
+
+}  // namespace
+}  // namespace rhizome

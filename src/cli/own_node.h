@@ -1,0 +1,44 @@
+// A node in this process, from the cache flags: its memory, its disk, its place in the runtime directory.
+//
+// Thread-safety: everything here may be called from any thread; destroyed by one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cli/cache_flags.h"
+#include "contract/result.h"
+#include "telemetry/counters.h"
+
+namespace rhizome {
+
+class Node;
+
+// Where this host's node of a user listens; the number of its process is in node.pid beside it.
+std::string host_socket(const std::string& runtime_directory);
+// Where the node listens that this process keeps for its own engine alone.
+std::string private_socket(const std::string& runtime_directory);
+
+class OwnNode {
+ public:
+  // Errors as Node::start(). kAlreadyExists: another node is there, or about to be. At the host's socket, also node.pid
+  // is written. `counters` must outlive the node.
+  static Result<std::unique_ptr<OwnNode>> start(const CacheFlags& flags, const std::string& socket_path,
+                                                Counters& counters);
+  // Ends the sessions of its clients; takes the socket and node.pid away.
+  ~OwnNode();
+  OwnNode(const OwnNode&) = delete;
+  OwnNode& operator=(const OwnNode&) = delete;
+
+  // Writes to the tiers what is worth it, and waits for it at most that long.
+  void flush(uint64_t wait_ns);
+
+ private:
+  OwnNode(std::unique_ptr<Node> node, std::string pid_path);
+
+  const std::unique_ptr<Node> node_;
+  const std::string pid_path_;  // empty: there is none
+};
+
+}  // namespace rhizome
