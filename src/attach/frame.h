@@ -271,7 +271,7 @@ struct AnnounceFrame {
 // It is the one that does, up to `end`; the others wait for it until it withdraws, commits or ends.
 struct ClaimedFrame {
   static constexpr FrameKind kKind = FrameKind::kClaimed;
-  uint64_t claim = 0;  // 0: somebody else computes the first of them, up to `end`
+  uint64_t claim = 0;  // 0: somebody else computes the first that is missing, up to `end`; end 0: none is missing
   uint32_t end = 0;
 
   friend bool operator==(const ClaimedFrame&, const ClaimedFrame&) = default;

@@ -679,8 +679,8 @@ Arrival AttachedClient::wait(KeyspaceId id, std::span<const Token> prompt, size_
     const Result<WaitedFrame> waited = session.ask<WaitedFrame>(WaitFrame{named->blocks, deadline_ns});
     if (!waited || waited->why == WaitOutcome::kNobody) return arrival;
     if (waited->why == WaitOutcome::kMoreBlocks) {
-      // It may have gone again since: then the next look and question say so.
-      arrival.blocks = peek(id, prompt) / block_tokens_;
+      // The node has seen more; this client may look at a run that is just being changed.
+      arrival.blocks = std::max<size_t>(waited->end, peek(id, prompt) / block_tokens_);
       return arrival;
     }
     arrival.is_computed = true;

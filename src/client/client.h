@@ -188,7 +188,7 @@ class Client {
   // The caller is about to compute blocks [first, end) of `prompt` and to store them, as they come. Nothing heard of it
   // (no commit of a block among them) for patience_ns: it is as if it had never been said; likewise when this process
   // ends. When there can be no more claims, or no node, neither is_ours() nor is_others(): the caller goes on alone.
-  // Blocks that are stored already are not to be announced. Waits for nobody's computing.
+  // The claim begins behind what is stored already; all: neither. Waits for nobody's computing.
   virtual Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
                                 uint64_t patience_ns) = 0;
 

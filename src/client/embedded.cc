@@ -237,8 +237,10 @@ Announcement EmbeddedClient::announce(KeyspaceId keyspace, std::span<const Token
                                       uint64_t patience_ns) {
   Announcement announcement;
   end = std::min(end, prompt.size() / block_tokens());
-  if (first >= end) return announcement;
   const MutexLock lock(flights_mutex_);
+  // Whoever commits shows the blocks before he moves his claim on.
+  first = std::max<size_t>(first, store_->peek(root_of(keyspace), prompt.first(end * block_tokens())));
+  if (first >= end) return announcement;
   const auto announced = flights_.announce(kOwner, root_of(keyspace), prompt.first(end * block_tokens()),
                                            static_cast<uint32_t>(first), patience_ns, clock_.monotonic_ns());
   if (!announced) return announcement;

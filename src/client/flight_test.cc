@@ -161,6 +161,18 @@ TEST_P(FlightTest, PatienceRunsOut) {
 }
 
 // Each waits for what the other has announced.
+// Whoever announces has looked before, and more may have come since.
+TEST_P(FlightTest, AClaimBeginsBehindWhatIsStored) {
+  const auto prompt = chain(1, 6);
+  const Announcement ours = announce(0, prompt);
+  EXPECT_EQ(put(of(0), ids_[0], std::span(prompt).first(48)), 3u);
+  const Announcement theirs = announce(1, prompt, 0);
+  EXPECT_TRUE(theirs.is_others());
+  EXPECT_EQ(theirs.end_block(), 6u);
+  const Announcement all = announce(1, std::span(prompt).first(48), 1);
+  EXPECT_FALSE(all.is_ours() || all.is_others());
+}
+
 TEST_P(FlightTest, WaitingInACircleEndsWithPatience) {
   const auto one = chain(1, 4);
   const auto two = chain(500, 4);

@@ -1,5 +1,6 @@
 #include "node/client_session.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -250,8 +251,11 @@ Result<ClientSession::Answer> ClientSession::on(const AnnounceFrame& announce) {
   const Root root{announce.blocks.keyspace.number, announce.blocks.keyspace.generation};
   const Result<std::vector<Token>> tokens = copy_tokens(announce.blocks);
   if (!tokens) return fail(tokens.error());
+  // The client has looked before: more may be there by now.
+  const uint32_t first = std::max(announce.blocks.first, domain_.store.peek(root, *tokens));
+  if (first == announce.blocks.end && first > announce.blocks.first) return Answer{ClaimedFrame{}};
   const Result<Flights::Announced> announced =
-      domain_.flights.announce(number_, root, *tokens, announce.blocks.first, announce.patience_ns, monotonic_now_ns());
+      domain_.flights.announce(number_, root, *tokens, first, announce.patience_ns, monotonic_now_ns());
   if (!announced) return fail(announced.error());
   return Answer{ClaimedFrame{.claim = announced->claim, .end = announced->end}};
 }

@@ -176,9 +176,9 @@ uint32_t Connector::early_step(const Run& run, bool alone, size_t& end) {
   const Sequence& sequence = sequences_.at(run.sequence);
   const uint32_t block = engine_.facts.block_tokens;
   const uint32_t window = engine_.facts.shape.window;
-  const auto position = static_cast<uint32_t>(rows_[run.begin].position);
   end = rows_[run.end - 1].output ? run.end - 1 : run.end;
   if (end <= run.begin) return 0;
+  const auto position = static_cast<uint32_t>(rows_[run.begin].position);
   const auto rows = static_cast<uint32_t>(end - run.begin);
   if (window > 0) {
     // To a block's end, in steps that leave all of their rows inside the window.
