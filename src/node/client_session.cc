@@ -1,5 +1,6 @@
 #include "node/client_session.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -16,14 +17,18 @@ constexpr uint32_t kTokensMax = 1 << 22;
 
 }  // namespace
 
-ClientSession::ClientSession(NodeDomain& domain, LocalSocket socket, ProcessWatch watch, uint64_t number)
-    : domain_(domain), socket_(std::move(socket)), watch_(std::move(watch)), number_(number), room_(kMessageBytesMax) {}
+ClientSession::ClientSession(const NodeDomains& domains, LocalSocket socket, ProcessWatch watch, uint64_t number)
+    : domains_(domains),
+      socket_(std::move(socket)),
+      watch_(std::move(watch)),
+      number_(number),
+      room_(kMessageBytesMax) {}
 
 ClientSession::~ClientSession() {
   if (lease_.empty()) return;
   // A client that lives on must not believe what it reads from now on.
   notice_.front().revoke();
-  domain_.readers.remove(lease_.front());
+  domain_->readers.remove(lease_.front());
 }
 
 Status ClientSession::serve_one() {
@@ -71,16 +76,19 @@ Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::
 }
 
 Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::vector<Descriptor> descriptors) {
-  const uint32_t block_tokens = domain_.store.block_tokens();
   if (hello.protocol_version != kProtocolVersion) return fail(Code::kFailedPrecondition, "another protocol version");
+  const auto domain = std::ranges::find(domains_, hello.tenant, [](const auto& of) { return of->tenant; });
+  if (domain == domains_.end()) return fail(Code::kPermissionDenied, "this node serves no such tenant");
+  // All that the session reaches from now on is this tenant's.
+  domain_ = domain->get();
+  const uint32_t block_tokens = domain_->store.block_tokens();
   if (hello.block_tokens != 0 && hello.block_tokens != block_tokens) {
     return fail(Code::kFailedPrecondition, "this node's blocks have another number of tokens");
   }
-  if (hello.tenant != domain_.tenant) return fail(Code::kPermissionDenied, "this node is another tenant's");
   if (descriptors.empty() != (hello.staging_bytes == 0)) {
     return fail(Code::kInvalidArgument, "staging memory without its size, or the other way round");
   }
-  if (hello.staging_bytes > domain_.staging_bytes_max) {
+  if (hello.staging_bytes > domain_->staging_bytes_max) {
     return fail(Code::kInvalidArgument, "more staging memory than this node maps");
   }
   if (!descriptors.empty()) {
@@ -97,22 +105,22 @@ Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::ve
   lease_memory_ = std::move(*lease);
   notice_memory_ = std::move(*notice);
   lease_.emplace_back(lease_memory_.bytes());
-  notice_.emplace_back(notice_memory_.bytes(), domain_.incarnation);
-  domain_.readers.add(lease_.front());
+  notice_.emplace_back(notice_memory_.bytes(), domain_->incarnation);
+  domain_->readers.add(lease_.front());
   is_welcomed_ = true;
   // To close what a client sends may take as long as it likes, and nothing more is to come.
   static_cast<void>(socket_.refuse_descriptors());
   return Answer{WelcomeFrame{.block_tokens = block_tokens,
-                             .incarnation = domain_.incarnation,
+                             .incarnation = domain_->incarnation,
                              .session = number_,
-                             .budget_bytes = domain_.budget_bytes},
+                             .budget_bytes = domain_->budget_bytes},
                 {lease_memory_.descriptor(), notice_memory_.descriptor()}};
 }
 
 Result<ClientSession::Answer> ClientSession::opened(Root root) {
-  const Result<uint64_t> slot_bytes = domain_.store.slot_bytes(root);
+  const Result<uint64_t> slot_bytes = domain_->store.slot_bytes(root);
   if (!slot_bytes) return fail(slot_bytes.error());
-  const SharedRoot shared = domain_.store.shared_root(root);
+  const SharedRoot shared = domain_->store.shared_root(root);
   return Answer{OpenedFrame{.keyspace = {root.value, root.generation},
                             .root_run = shared.run,
                             .root_version = shared.ver,
@@ -124,7 +132,7 @@ Result<ClientSession::Answer> ClientSession::on(const OpenFrame& open) {
   if (!keyspace) return fail(keyspace.error());
   const Result<BlockGeometry> geometry = decode_geometry(open.geometry);
   if (!geometry) return fail(geometry.error());
-  const Result<Root> root = domain_.store.open(*keyspace, *geometry);
+  const Result<Root> root = domain_->store.open(*keyspace, *geometry);
   if (!root) return fail(root.error());
   return opened(*root);
 }
@@ -134,14 +142,14 @@ Result<ClientSession::Answer> ClientSession::on(const AskRootFrame& ask) {
 }
 
 Result<ClientSession::Answer> ClientSession::on(const AskChunkFrame& ask) {
-  const Result<ChunkLayout> layout = domain_.store.shared().slab.chunk_layout(ask.number);
+  const Result<ChunkLayout> layout = domain_->store.shared().slab.chunk_layout(ask.number);
   if (!layout) return fail(layout.error());
   return Answer{ChunkFrame{.number = ask.number, .bytes = layout->bytes}, {layout->descriptor}};
 }
 
 // Number 0 is the index, those behind it are the segments of the directory.
 Result<ClientSession::Answer> ClientSession::on(const AskDirectoryFrame& ask) {
-  const Store::Shared shared = domain_.store.shared();
+  const Store::Shared shared = domain_->store.shared();
   if (ask.number == 0) {
     return Answer{DirectoryFrame{.number = 0, .bytes = shared.index.bytes().size()}, {shared.index.descriptor()}};
   }
@@ -164,17 +172,17 @@ Result<std::vector<Token>> ClientSession::copy_tokens(const StagedTokens& staged
 
 Result<ClientSession::Answer> ClientSession::on(const CommitFrame& commit) {
   const Root root{commit.keyspace.number, commit.keyspace.generation};
-  const Result<uint64_t> slot_bytes = domain_.store.slot_bytes(root);
+  const Result<uint64_t> slot_bytes = domain_->store.slot_bytes(root);
   if (!slot_bytes) return fail(slot_bytes.error());
-  const uint64_t payload_bytes = *slot_bytes - identity_bytes(domain_.store.block_tokens());
+  const uint64_t payload_bytes = *slot_bytes - identity_bytes(domain_->store.block_tokens());
   const Result<std::vector<Token>> tokens = copy_tokens(commit.tokens);
   if (!tokens) return fail(tokens.error());
-  if (tokens->size() != (uint64_t{commit.first_block} + commit.blocks_count) * domain_.store.block_tokens()) {
+  if (tokens->size() != (uint64_t{commit.first_block} + commit.blocks_count) * domain_->store.block_tokens()) {
     return fail(Code::kInvalidArgument, "tokens and blocks do not fit together");
   }
   const auto payloads = staging_.view_parts(commit.payloads_offset, commit.blocks_count, payload_bytes);
   if (!payloads) return fail(payloads.error());
-  Result<BlockDraft> draft = domain_.store.reserve(root, *tokens, commit.first_block);
+  Result<BlockDraft> draft = domain_->store.reserve(root, *tokens, commit.first_block);
   if (!draft) return fail(draft.error());
   CommittedFrame committed{.stored_before_count = draft->first_block() - commit.first_block};
   // What is checksummed and found by others is the copy.
@@ -182,7 +190,7 @@ Result<ClientSession::Answer> ClientSession::on(const CommitFrame& commit) {
     const uint64_t at = (draft->first_block() - commit.first_block + i) * payload_bytes;
     copy_block_bytes(draft->payload(i), payloads->subspan(at, payload_bytes));
   }
-  committed.visible_count = static_cast<uint32_t>(domain_.store.commit(std::move(*draft)));
+  committed.visible_count = static_cast<uint32_t>(domain_->store.commit(std::move(*draft)));
   return Answer{committed};
 }
 
@@ -190,15 +198,15 @@ Result<ClientSession::Answer> ClientSession::on(const LoadFrame& load) {
   const Result<std::vector<Token>> tokens = copy_tokens(load.blocks.tokens);
   if (!tokens) return fail(tokens.error());
   StoredPrefix prefix;
-  domain_.store.lookup({load.blocks.keyspace.number, load.blocks.keyspace.generation}, *tokens, prefix);
-  const uint32_t end = domain_.store.promote(prefix, *tokens, load.blocks.first, load.blocks.end);
+  domain_->store.lookup({load.blocks.keyspace.number, load.blocks.keyspace.generation}, *tokens, prefix);
+  const uint32_t end = domain_->store.promote(prefix, *tokens, load.blocks.first, load.blocks.end);
   // What has begun goes on without the prefix; the client's slot keeps what has landed.
   return Answer{LoadingFrame{.end = end, .deadline_ns = prefix.load_deadline_ns()}};
 }
 
 Result<ClientSession::Answer> ClientSession::on(const ClearFrame& clear) {
   if (clear.keyspace.number != 0) return fail(Code::kUnimplemented, "only all can be cleared");
-  return Answer{ClearedFrame{.blocks_count = domain_.store.clear()}};
+  return Answer{ClearedFrame{.blocks_count = domain_->store.clear()}};
 }
 
 }  // namespace rhizome

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,7 +26,7 @@
 
 namespace rhizome {
 
-// What all sessions of a node have in common.
+// What all sessions of one tenant have in common, and nobody else reaches.
 struct NodeDomain {
   Store& store;
   NodeReaders& readers;
@@ -34,10 +35,12 @@ struct NodeDomain {
   uint64_t staging_bytes_max = 0;
   std::string tenant;
 };
+using NodeDomains = std::vector<std::unique_ptr<NodeDomain>>;
 
 class ClientSession {
  public:
-  ClientSession(NodeDomain& domain, LocalSocket socket, ProcessWatch watch, uint64_t number);
+  // `domains` outlive the session.
+  ClientSession(const NodeDomains& domains, LocalSocket socket, ProcessWatch watch, uint64_t number);
   ~ClientSession();
   ClientSession(const ClientSession&) = delete;
   ClientSession& operator=(const ClientSession&) = delete;
@@ -69,7 +72,8 @@ class ClientSession {
   // The client may write into staging memory at any time, so what is believed is a copy.
   Result<std::vector<Token>> copy_tokens(const StagedTokens& staged) const;
 
-  NodeDomain& domain_;
+  const NodeDomains& domains_;
+  NodeDomain* domain_ = nullptr;  // its tenant's, from hello on
   LocalSocket socket_;
   const ProcessWatch watch_;
   const uint64_t number_;

@@ -1,13 +1,18 @@
 #include "node/node.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <iterator>
+#include <set>
+#include <span>
 #include <stop_token>
 #include <unordered_map>
 #include <utility>
 
 #include <unistd.h>
 
+#include "attach/frame.h"
 #include "machine/clock.h"
 #include "machine/local_socket.h"
 #include "machine/poller.h"
@@ -25,23 +30,46 @@ constexpr uint64_t kListenerToken = 0;
 constexpr uint64_t kRestNs = 1'000'000'000;
 constexpr uint64_t kOutOfDescriptorsRestNs = 100'000'000;
 
+// What a domain owns, in the order in which it is made; the sessions see it as a NodeDomain.
+struct OwnedDomain {
+  std::unique_ptr<Counters> counters;  // null: the caller's
+  std::unique_ptr<NodeReaders> readers;
+  std::unique_ptr<Store> store;
+};
+
+Result<OwnedDomain> make_domain(DomainOptions options, uint32_t block_tokens) {
+  OwnedDomain made;
+  if (options.counters == nullptr) {
+    made.counters = Counters::local();
+    options.counters = made.counters.get();
+  }
+  made.readers = std::make_unique<NodeReaders>();
+  Result<std::unique_ptr<Store>> store = Store::create({.memory_bytes = options.memory_bytes,
+                                                        .block_tokens = block_tokens,
+                                                        .tier = std::move(options.tier),
+                                                        .tiering = options.tiering,
+                                                        .remote_readers = made.readers.get()},
+                                                       *options.counters);
+  if (!store) return fail(store.error());
+  made.store = std::move(*store);
+  return made;
+}
+
+Status check_tenants(std::span<const DomainOptions> domains) {
+  std::set<std::string_view> tenants;
+  for (const DomainOptions& domain : domains) {
+    if (domain.tenant.size() > kTenantBytesMax) return fail(Code::kInvalidArgument, "a tenant's name is too long");
+    if (!tenants.insert(domain.tenant).second) return fail(Code::kInvalidArgument, "a tenant comes twice");
+  }
+  return {};
+}
+
 }  // namespace
 
 class Node::Loop {
  public:
-  Loop(NodeOptions options, std::unique_ptr<NodeReaders> readers, std::unique_ptr<Store> store, LocalListener listener,
-       Poller poller)
-      : clients_max_(options.clients_max),
-        readers_(std::move(readers)),
-        store_(std::move(store)),
-        domain_{.store = *store_,
-                .readers = *readers_,
-                .incarnation = random_u64() | 1,
-                .budget_bytes = options.memory_bytes,
-                .staging_bytes_max = options.staging_bytes_max,
-                .tenant = std::move(options.tenant)},
-        listener_(std::move(listener)),
-        poller_(std::move(poller)) {}
+  Loop(uint32_t clients_max, LocalListener listener, Poller poller)
+      : clients_max_(clients_max), listener_(std::move(listener)), poller_(std::move(poller)) {}
   ~Loop() {
     if (thread_.joinable()) {
       thread_.request_stop();
@@ -49,6 +77,22 @@ class Node::Loop {
       thread_.join();
     }
     sessions_.clear();
+  }
+
+  // Before start().
+  Status add(DomainOptions options, const NodeOptions& common) {
+    const uint64_t budget_bytes = options.memory_bytes;
+    std::string tenant = options.tenant;
+    Result<OwnedDomain> made = make_domain(std::move(options), common.block_tokens);
+    if (!made) return fail(made.error());
+    const OwnedDomain& owned = owned_.emplace_back(std::move(*made));
+    domains_.push_back(std::make_unique<NodeDomain>(NodeDomain{.store = *owned.store,
+                                                               .readers = *owned.readers,
+                                                               .incarnation = incarnation_,
+                                                               .budget_bytes = budget_bytes,
+                                                               .staging_bytes_max = common.staging_bytes_max,
+                                                               .tenant = std::move(tenant)}));
+    return {};
   }
 
   Status start() {
@@ -60,7 +104,7 @@ class Node::Loop {
     return {};
   }
 
-  Store& store() { return *store_; }
+  const NodeDomains& domains() const { return domains_; }
   uint32_t clients_count() const { return clients_.load(std::memory_order_relaxed); }
 
  private:
@@ -100,7 +144,7 @@ class Node::Loop {
       return;
     }
     const uint64_t number = ++last_number_;
-    auto session = std::make_unique<ClientSession>(domain_, std::move(*socket), std::move(*watch), number);
+    auto session = std::make_unique<ClientSession>(domains_, std::move(*socket), std::move(*watch), number);
     // Two tokens a session: its messages, and the end of its process, which a socket that was passed on would hide.
     const Status socket_added = poller_.add(session->socket_descriptor(), 2 * number, Poller::Interest::kRead);
     if (!socket_added) return;
@@ -138,9 +182,9 @@ class Node::Loop {
   void publish() { clients_.store(static_cast<uint32_t>(sessions_.size()), std::memory_order_relaxed); }
 
   const uint32_t clients_max_;
-  const std::unique_ptr<NodeReaders> readers_;
-  const std::unique_ptr<Store> store_;
-  NodeDomain domain_;
+  const uint64_t incarnation_ = random_u64() | 1;
+  std::vector<OwnedDomain> owned_;
+  NodeDomains domains_;
   LocalListener listener_;
   Poller poller_;
   std::unordered_map<uint64_t, std::unique_ptr<ClientSession>> sessions_;  // the loop's thread's
@@ -157,25 +201,35 @@ Result<std::unique_ptr<Node>> Node::start(NodeOptions options, Counters& counter
   // Before anything is taken: another node may be there.
   Result<LocalListener> listener = LocalListener::listen(options.socket_path);
   if (!listener) return fail(listener.error());
-  auto readers = std::make_unique<NodeReaders>();
-  Result<std::unique_ptr<Store>> store = Store::create({.memory_bytes = options.memory_bytes,
-                                                        .block_tokens = options.block_tokens,
-                                                        .tier = std::move(options.tier),
-                                                        .tiering = options.tiering,
-                                                        .remote_readers = readers.get()},
-                                                       counters);
-  if (!store) return fail(store.error());
+  std::vector<DomainOptions> domains;
+  domains.push_back({.tenant = std::move(options.tenant),
+                     .memory_bytes = options.memory_bytes,
+                     .tier = std::move(options.tier),
+                     .tiering = options.tiering,
+                     .counters = &counters});
+  std::ranges::move(options.domains, std::back_inserter(domains));
+  const Status checked = check_tenants(domains);
+  if (!checked) return fail(checked.error());
   Result<Poller> poller = Poller::create();
   if (!poller) return fail(poller.error());
-  auto loop = std::make_unique<Loop>(std::move(options), std::move(readers), std::move(*store), std::move(*listener),
-                                     std::move(*poller));
+  auto loop = std::make_unique<Loop>(options.clients_max, std::move(*listener), std::move(*poller));
+  for (DomainOptions& domain : domains) {
+    const Status added = loop->add(std::move(domain), options);
+    if (!added) return fail(added.error());
+  }
   const Status started = loop->start();
   if (!started) return fail(started.error());
   return std::unique_ptr<Node>(new Node(std::move(loop)));
 }
 
 Store& Node::store() {
-  return loop_->store();
+  return loop_->domains().front()->store;
+}
+
+Store* Node::store_of(std::string_view tenant) {
+  const NodeDomains& domains = loop_->domains();
+  const auto found = std::ranges::find(domains, tenant, [](const auto& domain) { return domain->tenant; });
+  return found == domains.end() ? nullptr : &(*found)->store;
 }
 
 uint32_t Node::clients_count() const {

@@ -3,6 +3,10 @@
 // map read-only (docs/host.md). They look up and read by themselves; what they write into their staging memory, the
 // node copies, checksums and commits.
 //
+// A node may serve several tenants. Each has a domain: a store of its own with its own budget, index, chunks and
+// counters. A client belongs to the domain of the tenant that it names in its hello, gets that one's memory and no
+// other's, and cannot even name what is in another one: all numbers that it sends are looked up in its own domain.
+//
 // Nothing that a client does can change a committed block or stop the others: its requests are answered one at a time
 // and in turn, without waiting for anything, and what makes no sense ends its session.
 //
@@ -12,6 +16,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "contract/result.h"
 #include "store/store.h"
@@ -21,27 +27,42 @@
 
 namespace rhizome {
 
-struct NodeOptions {
-  std::string socket_path;
-  uint64_t memory_bytes = 0;  // hard budget of the store
-  uint32_t block_tokens = 16;
+// What one tenant has of a node.
+struct DomainOptions {
+  std::string tenant = {};
+  uint64_t memory_bytes = 0;             // hard budget of the store
   std::unique_ptr<Tier> tier = nullptr;  // below memory; null: there is none
   TieringOptions tiering = {};
+  Counters* counters = nullptr;  // outlive the node; null: nobody reads them
+};
+
+struct NodeOptions {
+  std::string socket_path;
+  // The first domain: as DomainOptions, with the counters that start() is given.
+  uint64_t memory_bytes = 0;
+  uint32_t block_tokens = 16;
+  std::unique_ptr<Tier> tier = nullptr;
+  TieringOptions tiering = {};
   std::string tenant = {};
+  std::vector<DomainOptions> domains = {};  // further ones
   uint32_t clients_max = 256;
   uint64_t staging_bytes_max = 1ull << 30;  // of one client
 };
 
 class Node {
  public:
-  // Errors of the store and of LocalListener::listen(). `counters` must outlive the node.
+  // Errors of the stores and of LocalListener::listen(); kInvalidArgument: a tenant that comes twice, or whose name is
+  // too long. `counters` must outlive the node.
   static Result<std::unique_ptr<Node>> start(NodeOptions options, Counters& counters);
   // Ends all sessions; the clients go on reading what they have mapped, and compute the rest.
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
+  // Of the first domain.
   Store& store();
+  // Null: no such tenant.
+  Store* store_of(std::string_view tenant);
   uint32_t clients_count() const;
 
  private:
