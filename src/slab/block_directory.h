@@ -6,6 +6,7 @@
 //   absent    -> resident  put(): the bytes are there and do not change; the checksum is stored before
 //   resident  -> leaving   begin_leaving(): whoever comes now takes it for absent
 //   leaving   -> resident  stay(): somebody who came before uses it
+//   resident  -> resident  put(): the same bytes are in another place, too
 //   leaving   -> absent    remove(), as resident -> absent: nobody uses it any more
 //
 // A reader first makes known what it is going to use (a hazard slot, index/remote_readers.h), fences, and looks here.
@@ -28,6 +29,7 @@
 #include "concurrency/mutex.h"
 #include "contract/result.h"
 #include "machine/mapping.h"
+#include "slab/memory_keeper.h"
 
 namespace rhizome {
 
@@ -62,6 +64,9 @@ class BlockDirectory {
   static constexpr uint32_t kEntriesOfASegment = 1 << 16;
   static constexpr uint64_t kSegmentBytes = uint64_t{kEntriesOfASegment} * sizeof(DirectoryEntry);
 
+  // `keeper` is given each segment before it is used; null: nobody keeps them. Outlives the directory.
+  explicit BlockDirectory(MemoryKeeper* keeper = nullptr) : keeper_(keeper) {}
+
   // Room for the numbers below `count`. kResourceExhausted: the system has no memory for it; there is as much as
   // before.
   Status make_room(uint32_t count);
@@ -83,6 +88,7 @@ class BlockDirectory {
  private:
   DirectoryEntry& entry(uint32_t number) const;
 
+  MemoryKeeper* const keeper_;
   // Segments are added and stay; who knows of one by room() reads it without the lock.
   std::vector<DirectoryEntry*> segments_ = std::vector<DirectoryEntry*>(kSegmentsMax);
   std::atomic<uint32_t> room_{0};
