@@ -19,6 +19,7 @@
 #include "machine/random.h"
 #include "machine/thread.h"
 #include "node/client_session.h"
+#include "node/keeper_link.h"
 #include "node/node_readers.h"
 #include "telemetry/log.h"
 
@@ -28,17 +29,26 @@ namespace {
 constexpr uint64_t kListenerToken = 0;
 // How long the loop rests when nobody comes, and after it was out of descriptors.
 constexpr uint64_t kRestNs = 1'000'000'000;
+// Memory of a former node is given up in such steps.
+constexpr uint64_t kMoveRestNs = 20'000'000;
+constexpr uint64_t kMoveBytes = 4 << 20;
 constexpr uint64_t kOutOfDescriptorsRestNs = 100'000'000;
 
 // What a domain owns, in the order in which it is made; the sessions see it as a NodeDomain.
 struct OwnedDomain {
-  std::unique_ptr<Counters> counters;  // null: the caller's
+  std::unique_ptr<Counters> counters;    // null: the caller's
+  std::unique_ptr<MemoryKeeper> keeper;  // null: there is none
   std::unique_ptr<NodeReaders> readers;
   std::unique_ptr<Store> store;
 };
 
-Result<OwnedDomain> make_domain(DomainOptions options, uint32_t block_tokens) {
+Result<OwnedDomain> make_domain(DomainOptions options, uint32_t block_tokens, KeeperLink* keeper, uint64_t life) {
   OwnedDomain made;
+  std::vector<KeptMemory> kept;
+  if (keeper != nullptr) {
+    made.keeper = std::make_unique<DomainKeeper>(*keeper, options.tenant, block_tokens, life);
+    kept = keeper->take(options.tenant, block_tokens);
+  }
   if (options.counters == nullptr) {
     made.counters = Counters::local();
     options.counters = made.counters.get();
@@ -48,7 +58,9 @@ Result<OwnedDomain> make_domain(DomainOptions options, uint32_t block_tokens) {
                                                         .block_tokens = block_tokens,
                                                         .tier = std::move(options.tier),
                                                         .tiering = options.tiering,
-                                                        .remote_readers = made.readers.get()},
+                                                        .remote_readers = made.readers.get(),
+                                                        .keeper = made.keeper.get(),
+                                                        .kept = std::move(kept)},
                                                        *options.counters);
   if (!store) return fail(store.error());
   made.store = std::move(*store);
@@ -77,13 +89,27 @@ class Node::Loop {
       thread_.join();
     }
     sessions_.clear();
+    domains_.clear();
+    owned_.clear();
+    if (keeper_ != nullptr && is_started_) keeper_->end();
+  }
+
+  // Before the domains are added. A node that has no keeper is one whose memory ends with it.
+  void reach_keeper(const KeeperOptions& options) {
+    if (options.socket_path.empty()) return;
+    Result<std::unique_ptr<KeeperLink>> link = KeeperLink::start(options);
+    if (link) {
+      keeper_ = std::move(*link);
+    } else {
+      log_warning("there is no keeper, so this node's memory ends with it: {}", link.error().reason);
+    }
   }
 
   // Before start().
   Status add(DomainOptions options, const NodeOptions& common) {
     const uint64_t budget_bytes = options.memory_bytes;
     std::string tenant = options.tenant;
-    Result<OwnedDomain> made = make_domain(std::move(options), common.block_tokens);
+    Result<OwnedDomain> made = make_domain(std::move(options), common.block_tokens, keeper_.get(), incarnation_);
     if (!made) return fail(made.error());
     const OwnedDomain& owned = owned_.emplace_back(std::move(*made));
     domains_.push_back(std::make_unique<NodeDomain>(NodeDomain{.store = *owned.store,
@@ -101,6 +127,8 @@ class Node::Loop {
     Result<Thread> thread = start_thread("rhizome-node", [this](const std::stop_token& stop) { run(stop); });
     if (!thread) return fail(thread.error());
     thread_ = std::move(*thread);
+    is_started_ = true;
+    if (keeper_ != nullptr) keeper_->drop_former();
     return {};
   }
 
@@ -111,7 +139,7 @@ class Node::Loop {
   void run(const std::stop_token& stop) {
     std::array<Poller::Ready, 64> ready;
     while (!stop.stop_requested()) {
-      const Result<size_t> count = poller_.wait(ready, monotonic_now_ns() + kRestNs);
+      const Result<size_t> count = poller_.wait(ready, monotonic_now_ns() + (has_adopted_ ? kMoveRestNs : kRestNs));
       if (!count) {
         log_once("node.poll", "the node cannot wait for its clients: {}", count.error().reason);
         pause_thread(kOutOfDescriptorsRestNs);
@@ -124,7 +152,18 @@ class Node::Loop {
           serve(ready[i].token);
         }
       }
+      if (has_adopted_) move_adopted();
     }
+  }
+
+  // A little at a time: those who ask wait meanwhile.
+  void move_adopted() {
+    const uint64_t now = monotonic_now_ns();
+    if (now < next_move_ns_) return;
+    next_move_ns_ = now + kMoveRestNs;
+    has_adopted_ = false;
+    for (const auto& domain : domains_)
+      has_adopted_ = domain->store.move_adopted(kMoveBytes) || has_adopted_;
   }
 
   void accept() {
@@ -183,12 +222,16 @@ class Node::Loop {
 
   const uint32_t clients_max_;
   const uint64_t incarnation_ = random_u64() | 1;
+  std::unique_ptr<KeeperLink> keeper_;
   std::vector<OwnedDomain> owned_;
   NodeDomains domains_;
   LocalListener listener_;
   Poller poller_;
   std::unordered_map<uint64_t, std::unique_ptr<ClientSession>> sessions_;  // the loop's thread's
   uint64_t last_number_ = 0;
+  bool has_adopted_ = true;  // the loop's thread's, as the next one
+  uint64_t next_move_ns_ = 0;
+  bool is_started_ = false;
   std::atomic<uint32_t> clients_{0};
   Thread thread_;
 };
@@ -213,6 +256,7 @@ Result<std::unique_ptr<Node>> Node::start(NodeOptions options, Counters& counter
   Result<Poller> poller = Poller::create();
   if (!poller) return fail(poller.error());
   auto loop = std::make_unique<Loop>(options.clients_max, std::move(*listener), std::move(*poller));
+  loop->reach_keeper(options.keeper);
   for (DomainOptions& domain : domains) {
     const Status added = loop->add(std::move(domain), options);
     if (!added) return fail(added.error());
@@ -230,6 +274,17 @@ Store* Node::store_of(std::string_view tenant) {
   const NodeDomains& domains = loop_->domains();
   const auto found = std::ranges::find(domains, tenant, [](const auto& domain) { return domain->tenant; });
   return found == domains.end() ? nullptr : &(*found)->store;
+}
+
+Adoption Node::adoption() const {
+  Adoption sum;
+  for (const auto& domain : loop_->domains()) {
+    const Adoption& one = domain->store.adoption();
+    sum.offered_blocks += one.offered_blocks;
+    sum.warm_blocks += one.warm_blocks;
+    sum.warm_bytes += one.warm_bytes;
+  }
+  return sum;
 }
 
 uint32_t Node::clients_count() const {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "contract/result.h"
+#include "node/keeper.h"
 #include "store/store.h"
 #include "store/tiering_options.h"
 #include "telemetry/counters.h"
@@ -45,6 +46,8 @@ struct NodeOptions {
   TieringOptions tiering = {};
   std::string tenant = {};
   std::vector<DomainOptions> domains = {};  // further ones
+  // Where the next node gets this one's memory when it was killed; without a path there is none.
+  KeeperOptions keeper = {};
   uint32_t clients_max = 256;
   uint64_t staging_bytes_max = 1ull << 30;  // of one client
 };
@@ -54,7 +57,8 @@ class Node {
   // Errors of the stores and of LocalListener::listen(); kInvalidArgument: a tenant that comes twice, or whose name is
   // too long. `counters` must outlive the node.
   static Result<std::unique_ptr<Node>> start(NodeOptions options, Counters& counters);
-  // Ends all sessions; the clients go on reading what they have mapped, and compute the rest.
+  // Ends all sessions; the clients go on reading what they have mapped, and compute the rest. The keeper ends, too:
+  // what is stopped in good order leaves nothing.
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -64,6 +68,8 @@ class Node {
   // Null: no such tenant.
   Store* store_of(std::string_view tenant);
   uint32_t clients_count() const;
+  // Of all domains, when the node started.
+  Adoption adoption() const;
 
  private:
   class Loop;

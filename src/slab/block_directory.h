@@ -53,6 +53,16 @@ struct DirectoryEntry {
   std::optional<BlockPlace> find() const {
     const uint64_t seen = word.load(std::memory_order_acquire);
     if ((seen & (kResident | kLeaving)) != kResident) return std::nullopt;
+    return place(seen);
+  }
+  // For who finds the entry after its owner's end: the bytes of a block that was leaving are there still.
+  std::optional<BlockPlace> find_or_leaving() const {
+    const uint64_t seen = word.load(std::memory_order_acquire);
+    return (seen & kResident) == 0 ? std::nullopt : std::optional(place(seen));
+  }
+
+ private:
+  BlockPlace place(uint64_t seen) const {
     return BlockPlace{static_cast<uint32_t>(seen >> 32 & 0xFFFF), static_cast<uint32_t>(seen),
                       checksum.load(std::memory_order_relaxed)};
   }

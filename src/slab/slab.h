@@ -116,8 +116,8 @@ class Slab {
 
   // Takes over a chunk (Mapping::adopt_shared()) with these slots in it, all of one stride. Returns their names, in
   // order. kInvalidArgument: places that no chunk of that stride has, or the same one twice. kResourceExhausted: the
-  // budget does not hold it and the headroom, or too many chunks.
-  Result<std::vector<SlotRef>> adopt(Mapping memory, std::span<const AdoptedSlot> slots);
+  // budget does not hold it, the headroom and `free_bytes` for the caller, or too many chunks.
+  Result<std::vector<SlotRef>> adopt(Mapping memory, std::span<const AdoptedSlot> slots, uint64_t free_bytes = 0);
   // Slots in use in an adopted chunk; 0: it is gone.
   uint32_t adopted_slots_used(uint32_t chunk) const;
 

@@ -23,7 +23,7 @@ bool fit_a_chunk(std::span<const AdoptedSlot> slots, uint64_t stride, uint64_t b
 
 }  // namespace
 
-Result<std::vector<SlotRef>> Slab::adopt(Mapping memory, std::span<const AdoptedSlot> slots) {
+Result<std::vector<SlotRef>> Slab::adopt(Mapping memory, std::span<const AdoptedSlot> slots, uint64_t free_bytes) {
   const uint64_t bytes = memory.bytes().size();
   if (slots.empty() || slots[0].bytes == 0 || slots[0].bytes > bytes) {
     return fail(Code::kInvalidArgument, "no slot of a chunk");
@@ -37,7 +37,7 @@ Result<std::vector<SlotRef>> Slab::adopt(Mapping memory, std::span<const Adopted
   const uint64_t cost_bytes = cost(cut);
   const uint64_t headroom = std::max({headroom_bytes_, cost_bytes, cost(full_cut(stride, chunk_bytes_))});
   uint32_t number = 0;
-  if (cost_bytes + headroom > usage_.budget_bytes - usage_.used_bytes || !take_chunk_number(number)) {
+  if (cost_bytes + headroom + free_bytes > usage_.budget_bytes - usage_.used_bytes || !take_chunk_number(number)) {
     return fail(Code::kResourceExhausted, "memory budget spent");
   }
   Chunk& chunk = chunks_[number];

@@ -29,6 +29,7 @@ std::optional<Reserved> Store::take_slot(const Opened& keyspace) {
 bool Store::make_room() {
   // What readers in other processes held when it was removed: nobody tells when they let go.
   if (remote_uses_ != nullptr && reap()) return true;
+  if (make_room_of_adopted()) return true;
   if (mover_ == nullptr) return evict(1, false) > 0;
   note_remote_uses();
   if (demotion_.demote(remote_uses_ == nullptr ? 1 : kSharedDemotions, kLooksMax) > 0) return true;
