@@ -369,7 +369,16 @@ TEST_F(Restart, DISABLED_HowLongItTakes) {
   const uint64_t took_ns = monotonic_now_ns() - began;
   std::cout << "restart: " << static_cast<double>(took_ns) / 1e6 << " ms, " << node->adoption().warm_blocks << " of "
             << committed << " blocks warm, " << (node->adoption().warm_bytes >> 20) << " MiB\n";
-  EXPECT_TRUE(comes_true([&] { return node->store().slab_usage().adopted_chunks == 0; }));
+  uint64_t last = 0;
+  EXPECT_TRUE(comes_true([&] {
+    const SlabUsage usage = node->store().slab_usage();
+    if (monotonic_now_ns() > last + 1'000'000'000) {
+      last = monotonic_now_ns();
+      std::cout << "adopted " << usage.adopted_chunks << " of " << usage.chunks << " used " << (usage.used_bytes >> 20)
+                << " of " << (usage.budget_bytes >> 20) << "\n";
+    }
+    return usage.adopted_chunks == 0;
+  }));
   std::cout << "moved after " << static_cast<double>(monotonic_now_ns() - began) / 1e6 << " ms\n";
 }
 

@@ -20,6 +20,7 @@ constexpr uint64_t kStartPollNs = 1'000'000;
 constexpr uint64_t kClaimWaitNs = 5'000'000'000;
 // The store waits for this.
 constexpr uint64_t kTellWaitNs = 500'000'000;
+constexpr uint64_t kEndWaitNs = 2'000'000'000;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
@@ -143,7 +144,9 @@ void KeeperLink::drop(const KeptLabel& label) {
 }
 
 void KeeperLink::end() {
-  static_cast<void>(send(KeeperVerb::kEnd, {}, {}, kTellWaitNs));
+  const Status told = send(KeeperVerb::kEnd, {}, {}, kTellWaitNs);
+  // A child of ours would be killed before it has taken its name away.
+  if (told && child_.pid() != 0) static_cast<void>(child_.wait_for(kEndWaitNs));
 }
 
 DomainKeeper::DomainKeeper(KeeperLink& link, std::string_view tenant, uint32_t block_tokens, uint64_t life)

@@ -49,9 +49,10 @@ Status KeyspaceBook::add(const Keyspace& keyspace, const BlockGeometry& geometry
   const std::span<const std::byte> encoding = keyspace.encoding();
   const auto encoding_bytes = static_cast<uint32_t>(encoding.size());
   std::span<std::byte> to = page.subspan(end_, record_bytes(encoding_bytes));
-  std::ranges::copy(std::as_bytes(std::span(&encoding_bytes, 1)), to.begin());
-  std::ranges::copy(encode_geometry(geometry), to.subspan(kHeadBytes).begin());
-  std::ranges::copy(encoding, to.subspan(kHeadBytes + kGeometryRecordBytes).begin());
+  const auto record = encode_geometry(geometry);
+  std::copy_n(std::as_bytes(std::span(&encoding_bytes, 1)).begin(), sizeof encoding_bytes, to.begin());
+  std::copy_n(record.begin(), record.size(), to.subspan(kHeadBytes).begin());
+  std::copy_n(encoding.begin(), encoding.size(), to.subspan(kHeadBytes + record.size()).begin());
   end_ += to.size();
   // The process may end at any instant: what is counted is there.
   std::atomic_ref(*reinterpret_cast<uint64_t*>(page.data())).store(end_, std::memory_order_release);

@@ -88,6 +88,7 @@ std::optional<Store::AdoptedChunk> Store::take_emptiest_adopted() {
 bool Store::empty_adopted(AdoptedChunk& chunk, uint64_t& bytes_left) {
   std::vector<AdoptedBlock> left;
   bool has_room = true;
+  bool has_used = false;
   for (const AdoptedBlock& block : chunk.blocks) {
     // What somebody took out of memory is in no slot any more, or in another one.
     if (!table_.is_in(block.location, block.slot)) continue;
@@ -109,8 +110,12 @@ bool Store::empty_adopted(AdoptedChunk& chunk, uint64_t& bytes_left) {
     pinned->release();
     const bool is_moved = table_.relocate(block.location, block.slot, copy, slab_->place(copy));
     free_slot(is_moved ? block.slot : copy);
-    if (!is_moved && table_.is_in(block.location, block.slot)) left.push_back(block);
+    if (is_moved || !table_.is_in(block.location, block.slot)) continue;
+    // Somebody uses it: others first.
+    has_used = true;
+    left.push_back(block);
   }
+  if (has_used) ++chunk.tries;
   chunk.blocks = std::move(left);
   return chunk.blocks.empty();
 }
@@ -122,7 +127,6 @@ bool Store::move_adopted(uint64_t bytes_max) {
     const bool is_emptied = empty_adopted(*chunk, bytes_max);
     publish_used();
     if (is_emptied && slab_->adopted_slots_used(chunk->number) == 0) continue;
-    ++chunk->tries;
     const MutexLock lock(adopted_mutex_);
     adopted_.push_back(std::move(*chunk));
     break;
