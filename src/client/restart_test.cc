@@ -238,6 +238,42 @@ TEST_F(Restart, KilledAgainAndAgain) {
   expect_nothing_left();
 }
 
+// What a client has mapped of a former node's memory it unmaps when it is asked to, in the middle of its reading.
+TEST_F(Restart, ClientsUnmapWhatIsGone) {
+  constexpr uint64_t kBlocks = 1000;
+  Child child = start_node();
+  {
+    AttachedUser user(socket(), "a", 32 * kMiB);
+    ASSERT_EQ(user.put(chain(1, kBlocks)), kBlocks);
+    ASSERT_TRUE(child.signal(SIGKILL));
+    child.wait();
+  }
+  NodeOptions chosen = node_options(socket(), 64 * kMiB);
+  chosen.pinned_grace_ns = 20'000'000;  // it looks twice as often
+  chosen.moved_bytes_per_second = 2'000'000;
+  const auto node = std::move(*Node::start(std::move(chosen), *counters_));
+  AttachedUser user(socket());
+  AttachedUser second(socket());
+  ASSERT_EQ(user.get(chain(1, kBlocks)), kBlocks);
+  ASSERT_EQ(second.get(chain(1, kBlocks)), kBlocks);
+  ASSERT_GT(node->store().slab_usage().adopted_chunks, 0u);
+  ASSERT_TRUE(comes_true([&] {
+    EXPECT_EQ(user.get(chain(1, 300)), 300u);
+    return node->store().slab_usage().adopted_chunks == 0;
+  }));
+  EXPECT_TRUE(comes_true([&] { return node->retired_bytes() > 0; }));
+  EXPECT_EQ(second.check(chain(1, kBlocks)), kBlocks) << "who reads keeps what it reads";
+  ASSERT_TRUE(comes_true([&] {
+    EXPECT_EQ(user.get(chain(1, 300)), 300u);
+    EXPECT_EQ(second.get(chain(1, kBlocks)), kBlocks);
+    return node->retired_bytes() == 0;
+  }));
+  EXPECT_EQ(user.get(chain(1, kBlocks)), kBlocks);
+  EXPECT_EQ(second.get(chain(1, kBlocks)), kBlocks);
+  EXPECT_EQ(user.wrong + second.wrong, 0u);
+  EXPECT_EQ(node->clients_count(), 2u);
+}
+
 TEST_F(Restart, AKeeperThatIsGoneMeansCold) {
   {
     Child child = start_node();

@@ -12,8 +12,10 @@
 #include "client/attached_user_fixture.h"
 #include "client/raw_client_fixture.h"
 #include "codec/geometry_record.h"
+#include "machine/clock.h"
 #include "machine/tampering.h"
 #include "machine/temporary_folder.h"
+#include "machine/thread.h"
 #include "node/node.h"
 #include "telemetry/log.h"
 
@@ -142,7 +144,6 @@ TEST_F(TrustTest, WhoIsNotServedIsToldSo) {
   RawClient blue(socket(), "blue");
   EXPECT_TRUE(blue.is_welcome());
   EXPECT_FALSE(blue.ask(HelloFrame{.tenant = "red"}));
-  EXPECT_EQ(node->clients_count(), 0u);
 }
 
 TEST_F(TrustTest, ATenantComesOnce) {
@@ -205,6 +206,37 @@ TEST_F(TrustTest, StagingThatChangesAfterTheCommit) {
   AttachedUser good(socket(), "k", kMiB, "red");
   EXPECT_EQ(good.get(prompt), 1u);
   EXPECT_EQ(good.wrong, 0u);
+}
+
+// --- quotas
+
+// Who keeps more than it may is told, and what it kept is free; who keeps less is left alone, as is who lets go in
+// time.
+TEST_F(TrustTest, WhoKeepsTooMuchForTooLongIsDropped) {
+  NodeOptions chosen = options();
+  chosen.pinned_bytes_max = 50 * 3200;
+  chosen.pinned_grace_ns = 20'000'000;
+  const auto node = std::move(*Node::start(std::move(chosen), *counters_));
+  AttachedUser greedy(socket(), "k", kMiB, "red");
+  AttachedUser modest(socket(), "k", kMiB, "red");
+  const auto prompt = chain(1, 100);
+  ASSERT_EQ(greedy.put(prompt), 100u);
+  const auto head = chain(5000, 40);
+  ASSERT_EQ(modest.put(head), 40u);
+  EXPECT_EQ(modest.get(head), 40u);
+  EXPECT_EQ(greedy.get(prompt), 100u);
+  const uint64_t began = monotonic_now_ns();
+  while (node->over_quota_count() == 0 && monotonic_now_ns() < began + 10'000'000'000)
+    pause_thread(1'000'000);
+  EXPECT_EQ(node->over_quota_count(), 1u);
+  EXPECT_GE(monotonic_now_ns() - began, 15'000'000u) << "not before the grace time is over";
+  EXPECT_EQ(node->clients_count(), 1u);
+  // It is not believed any more, and what only it has kept can go.
+  EXPECT_EQ(greedy.check(prompt), 0u);
+  EXPECT_EQ(node->store_of("red")->clear(), 100u);
+  EXPECT_EQ(modest.check(head), 40u);
+  EXPECT_EQ(greedy.wrong + modest.wrong, 0u);
+  greedy.hit.release();
 }
 
 }  // namespace

@@ -144,6 +144,7 @@ Result<ClientSession::Answer> ClientSession::on(const AskRootFrame& ask) {
 Result<ClientSession::Answer> ClientSession::on(const AskChunkFrame& ask) {
   const Result<ChunkLayout> layout = domain_->store.shared().slab.chunk_layout(ask.number);
   if (!layout) return fail(layout.error());
+  handed_chunks_[ask.number] = layout->bytes;
   return Answer{ChunkFrame{.number = ask.number, .bytes = layout->bytes}, {layout->descriptor}};
 }
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "attach/frame.h"
@@ -33,6 +34,8 @@ struct NodeDomain {
   uint64_t incarnation = 0;
   uint64_t budget_bytes = 0;
   uint64_t staging_bytes_max = 0;
+  uint64_t pinned_bytes_max = 0;
+  uint64_t pinned_grace_ns = 0;
   std::string tenant;
 };
 using NodeDomains = std::vector<std::unique_ptr<NodeDomain>>;
@@ -51,7 +54,19 @@ class ClientSession {
   // Answers one message, if there is one. An error: the session is over, and why.
   Status serve_one();
 
+  // client_quota.cc
+  // Now and then: asks the client to unmap what has gone, and looks at what it keeps from going. An error: it has kept
+  // more than it may for too long; it has been told, and the session is over.
+  Status check_quota(uint64_t now_ns);
+  // Of chunks that are gone but for the client's mapping, when that was last looked at.
+  uint64_t retired_bytes() const { return retired_bytes_; }
+
  private:
+  // Chunks that are gone but for the client's mapping: it has not said yet that it heeded `generation`.
+  struct Retired {
+    uint64_t bytes = 0;
+    uint32_t generation = 0;
+  };
   // A reply, and what goes with it.
   struct Answer {
     AnyFrame frame;
@@ -67,6 +82,7 @@ class ClientSession {
   Result<Answer> on(const CommitFrame& commit);
   Result<Answer> on(const LoadFrame& load);
   Result<Answer> on(const ClearFrame& clear);
+  void ask_to_unmap();
   Status send(const AnyFrame& frame, uint64_t request, std::span<const int> descriptors);
   Result<Answer> opened(Root root);
   // The client may write into staging memory at any time, so what is believed is a copy.
@@ -84,7 +100,12 @@ class ClientSession {
   std::vector<LeaseReader> lease_;    // one, once welcomed
   std::vector<NoticeWriter> notice_;  // the same
   StagingView staging_;
-  std::vector<std::byte> room_;  // for a message
+  std::unordered_map<uint32_t, uint64_t> handed_chunks_;  // bytes, by number
+  std::vector<Retired> retired_;
+  uint64_t retired_bytes_ = 0;
+  uint32_t unmap_generation_ = 0;
+  uint64_t over_quota_since_ns_ = 0;  // 0: it is not
+  std::vector<std::byte> room_;       // for a message
 };
 
 }  // namespace rhizome

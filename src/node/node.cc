@@ -31,7 +31,6 @@ constexpr uint64_t kListenerToken = 0;
 constexpr uint64_t kRestNs = 1'000'000'000;
 // Memory of a former node is given up in such steps.
 constexpr uint64_t kMoveRestNs = 20'000'000;
-constexpr uint64_t kMoveBytes = 4 << 20;
 constexpr uint64_t kOutOfDescriptorsRestNs = 100'000'000;
 
 // What a domain owns, in the order in which it is made; the sessions see it as a NodeDomain.
@@ -80,8 +79,12 @@ Status check_tenants(std::span<const DomainOptions> domains) {
 
 class Node::Loop {
  public:
-  Loop(uint32_t clients_max, LocalListener listener, Poller poller)
-      : clients_max_(clients_max), listener_(std::move(listener)), poller_(std::move(poller)) {}
+  Loop(const NodeOptions& options, LocalListener listener, Poller poller)
+      : clients_max_(options.clients_max),
+        move_bytes_(std::max<uint64_t>(options.moved_bytes_per_second / (1'000'000'000 / kMoveRestNs), 1)),
+        pinned_grace_ns_(std::max<uint64_t>(options.pinned_grace_ns, 1)),
+        listener_(std::move(listener)),
+        poller_(std::move(poller)) {}
   ~Loop() {
     if (thread_.joinable()) {
       thread_.request_stop();
@@ -112,12 +115,15 @@ class Node::Loop {
     Result<OwnedDomain> made = make_domain(std::move(options), common.block_tokens, keeper_.get(), incarnation_);
     if (!made) return fail(made.error());
     const OwnedDomain& owned = owned_.emplace_back(std::move(*made));
-    domains_.push_back(std::make_unique<NodeDomain>(NodeDomain{.store = *owned.store,
-                                                               .readers = *owned.readers,
-                                                               .incarnation = incarnation_,
-                                                               .budget_bytes = budget_bytes,
-                                                               .staging_bytes_max = common.staging_bytes_max,
-                                                               .tenant = std::move(tenant)}));
+    domains_.push_back(std::make_unique<NodeDomain>(
+        NodeDomain{.store = *owned.store,
+                   .readers = *owned.readers,
+                   .incarnation = incarnation_,
+                   .budget_bytes = budget_bytes,
+                   .staging_bytes_max = common.staging_bytes_max,
+                   .pinned_bytes_max = common.pinned_bytes_max == 0 ? budget_bytes : common.pinned_bytes_max,
+                   .pinned_grace_ns = common.pinned_grace_ns,
+                   .tenant = std::move(tenant)}));
     return {};
   }
 
@@ -134,12 +140,16 @@ class Node::Loop {
 
   const NodeDomains& domains() const { return domains_; }
   uint32_t clients_count() const { return clients_.load(std::memory_order_relaxed); }
+  uint64_t over_quota_count() const { return over_quota_.load(std::memory_order_relaxed); }
+  uint64_t retired_bytes() const { return retired_.load(std::memory_order_relaxed); }
 
  private:
   void run(const std::stop_token& stop) {
     std::array<Poller::Ready, 64> ready;
     while (!stop.stop_requested()) {
-      const Result<size_t> count = poller_.wait(ready, monotonic_now_ns() + (has_adopted_ ? kMoveRestNs : kRestNs));
+      const uint64_t rest_ns = std::min(kRestNs, pinned_grace_ns_ / 2);
+      const Result<size_t> count =
+          poller_.wait(ready, monotonic_now_ns() + (has_adopted_ ? std::min(kMoveRestNs, rest_ns) : rest_ns));
       if (!count) {
         log_once("node.poll", "the node cannot wait for its clients: {}", count.error().reason);
         pause_thread(kOutOfDescriptorsRestNs);
@@ -153,7 +163,26 @@ class Node::Loop {
         }
       }
       if (has_adopted_) move_adopted();
+      if (monotonic_now_ns() >= next_quota_ns_ && !stop.stop_requested()) check_quotas();
     }
+  }
+
+  void check_quotas() {
+    const uint64_t now = monotonic_now_ns();
+    next_quota_ns_ = now + std::min(kRestNs, pinned_grace_ns_ / 2);
+    std::vector<uint64_t> over;
+    uint64_t retired = 0;
+    for (const auto& [number, session] : sessions_) {
+      const Status checked = session->check_quota(now);
+      retired += session->retired_bytes();
+      if (checked) continue;
+      log_warning("a client is dropped: {}", checked.error().reason);
+      over.push_back(number);
+    }
+    for (const uint64_t number : over)
+      end(number);
+    over_quota_.fetch_add(over.size(), std::memory_order_relaxed);
+    retired_.store(retired, std::memory_order_relaxed);
   }
 
   // A little at a time: those who ask wait meanwhile.
@@ -163,7 +192,7 @@ class Node::Loop {
     next_move_ns_ = now + kMoveRestNs;
     has_adopted_ = false;
     for (const auto& domain : domains_)
-      has_adopted_ = domain->store.move_adopted(kMoveBytes) || has_adopted_;
+      has_adopted_ = domain->store.move_adopted(move_bytes_) || has_adopted_;
   }
 
   void accept() {
@@ -221,6 +250,8 @@ class Node::Loop {
   void publish() { clients_.store(static_cast<uint32_t>(sessions_.size()), std::memory_order_relaxed); }
 
   const uint32_t clients_max_;
+  const uint64_t move_bytes_;  // at a time
+  const uint64_t pinned_grace_ns_;
   const uint64_t incarnation_ = random_u64() | 1;
   std::unique_ptr<KeeperLink> keeper_;
   std::vector<OwnedDomain> owned_;
@@ -231,8 +262,11 @@ class Node::Loop {
   uint64_t last_number_ = 0;
   bool has_adopted_ = true;  // the loop's thread's, as the next one
   uint64_t next_move_ns_ = 0;
+  uint64_t next_quota_ns_ = 0;
   bool is_started_ = false;
   std::atomic<uint32_t> clients_{0};
+  std::atomic<uint64_t> over_quota_{0};
+  std::atomic<uint64_t> retired_{0};
   Thread thread_;
 };
 
@@ -255,7 +289,7 @@ Result<std::unique_ptr<Node>> Node::start(NodeOptions options, Counters& counter
   if (!checked) return fail(checked.error());
   Result<Poller> poller = Poller::create();
   if (!poller) return fail(poller.error());
-  auto loop = std::make_unique<Loop>(options.clients_max, std::move(*listener), std::move(*poller));
+  auto loop = std::make_unique<Loop>(options, std::move(*listener), std::move(*poller));
   loop->reach_keeper(options.keeper);
   for (DomainOptions& domain : domains) {
     const Status added = loop->add(std::move(domain), options);
@@ -274,6 +308,14 @@ Store* Node::store_of(std::string_view tenant) {
   const NodeDomains& domains = loop_->domains();
   const auto found = std::ranges::find(domains, tenant, [](const auto& domain) { return domain->tenant; });
   return found == domains.end() ? nullptr : &(*found)->store;
+}
+
+uint64_t Node::over_quota_count() const {
+  return loop_->over_quota_count();
+}
+
+uint64_t Node::retired_bytes() const {
+  return loop_->retired_bytes();
 }
 
 Adoption Node::adoption() const {

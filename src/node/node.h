@@ -48,8 +48,14 @@ struct NodeOptions {
   std::vector<DomainOptions> domains = {};  // further ones
   // Where the next node gets this one's memory when it was killed; without a path there is none.
   KeeperOptions keeper = {};
+  // How fast blocks are copied out of what a former node has left, while nobody needs the room.
+  uint64_t moved_bytes_per_second = 200 << 20;
   uint32_t clients_max = 256;
   uint64_t staging_bytes_max = 1ull << 30;  // of one client
+  // What one client may keep from others, in blocks that it uses and in memory that it should have unmapped; who does
+  // so for longer than the grace time is told, and its session ends. 0: as much as its domain has.
+  uint64_t pinned_bytes_max = 0;
+  uint64_t pinned_grace_ns = 10'000'000'000;
 };
 
 class Node {
@@ -68,6 +74,10 @@ class Node {
   // Null: no such tenant.
   Store* store_of(std::string_view tenant);
   uint32_t clients_count() const;
+  // Sessions that ended because of NodeOptions::pinned_bytes_max.
+  uint64_t over_quota_count() const;
+  // Of a former node's memory, gone but for what clients have mapped of it, once for each client; as of the last look.
+  uint64_t retired_bytes() const;
   // Of all domains, when the node started.
   Adoption adoption() const;
 

@@ -306,6 +306,15 @@ void BlockTable::use_all(std::span<const Location> locations) {
   }
 }
 
+void BlockTable::collect_keyspaces(std::span<const Location> locations, std::vector<uint32_t>& out) const {
+  const MutexLock lock(mutex_);
+  for (const Location location : locations) {
+    if (location >= blocks_.size()) continue;
+    const Block& block = blocks_[location];
+    if (block.state == BlockState::kResident) out.push_back(block.keyspace);
+  }
+}
+
 // What there is no room for in the directory is in memory for this process alone.
 void BlockTable::tell(Location location, const BlockPlace& place) {
   if (directory_ == nullptr) return;

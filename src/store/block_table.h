@@ -127,6 +127,8 @@ class BlockTable {
   std::optional<SlotRef> end_demotion(BlockRef ref, bool stays);
   // Readers in other processes have used them. Any numbers will do.
   void use_all(std::span<const Location> locations);
+  // The keyspace of each of them that is in memory. Any numbers will do.
+  void collect_keyspaces(std::span<const Location> locations, std::vector<uint32_t>& out) const;
   bool is_resident_and_free(Location location) const;
   bool is_below(Location location) const { return state(location) == BlockState::kBelow; }
   bool is_gone(Location location) const { return state(location) == BlockState::kGone; }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "codec/geometry_record.h"
-#include "contract/check.h"
+#include "slab/block_copy.h"
 
 namespace rhizome {
 namespace {
@@ -50,9 +50,9 @@ Status KeyspaceBook::add(const Keyspace& keyspace, const BlockGeometry& geometry
   const auto encoding_bytes = static_cast<uint32_t>(encoding.size());
   std::span<std::byte> to = page.subspan(end_, record_bytes(encoding_bytes));
   const auto record = encode_geometry(geometry);
-  std::copy_n(std::as_bytes(std::span(&encoding_bytes, 1)).begin(), sizeof encoding_bytes, to.begin());
-  std::copy_n(record.begin(), record.size(), to.subspan(kHeadBytes).begin());
-  std::copy_n(encoding.begin(), encoding.size(), to.subspan(kHeadBytes + record.size()).begin());
+  copy_block_bytes(to.first(sizeof encoding_bytes), std::as_bytes(std::span(&encoding_bytes, 1)));
+  copy_block_bytes(to.subspan(kHeadBytes, record.size()), record);
+  copy_block_bytes(to.subspan(kHeadBytes + record.size(), encoding.size()), encoding);
   end_ += to.size();
   // The process may end at any instant: what is counted is there.
   std::atomic_ref(*reinterpret_cast<uint64_t*>(page.data())).store(end_, std::memory_order_release);

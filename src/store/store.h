@@ -162,6 +162,8 @@ class Store {
   Shared shared() const;
   // Where a look-up in the shared index begins. Run 0: the keyspace is not open, or has nothing.
   SharedRoot shared_root(Root root) const { return index_.shared_root(root); }
+  // Bytes in memory of all blocks on the paths to these runs, each counted once. Any numbers will do.
+  uint64_t bytes_on_paths(std::span<const RunId> runs) const;
   // Blocks that are on their way into the tier and nowhere else, and bytes of the buffers that are lent for such.
   size_t around_blocks() const { return mover_ == nullptr ? 0 : mover_->around().blocks(); }
   uint64_t lent_bytes() const { return mover_ == nullptr ? 0 : mover_->lent_bytes(); }
