@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "block/little_endian.h"
 #include "codec/geometry_record.h"
 #include "slab/block_copy.h"
 
@@ -20,13 +21,6 @@ uint64_t up(uint64_t value, uint64_t unit) {
 
 uint64_t record_bytes(uint64_t encoding_bytes) {
   return up(kHeadBytes + kGeometryRecordBytes + encoding_bytes, kEndBytes);
-}
-
-template <class Number>
-Number number_at(std::span<const std::byte> bytes) {
-  Number number = 0;
-  std::copy_n(bytes.begin(), sizeof number, std::as_writable_bytes(std::span(&number, 1)).begin());
-  return number;
 }
 
 }  // namespace
@@ -62,15 +56,15 @@ Status KeyspaceBook::add(const Keyspace& keyspace, const BlockGeometry& geometry
 std::vector<RecordedKeyspace> read_keyspace_page(std::span<const std::byte> page) {
   std::vector<RecordedKeyspace> read;
   if (page.size() < kEndBytes) return read;
-  const uint64_t end = std::min<uint64_t>(number_at<uint64_t>(page), page.size());
+  const uint64_t end = std::min<uint64_t>(load_little<uint64_t>(page.data()), page.size());
   for (uint64_t at = kEndBytes; at < end;) {
     const std::span<const std::byte> rest = page.first(end).subspan(at);
     if (rest.size() < kHeadBytes + kGeometryRecordBytes) break;
-    const uint64_t bytes = record_bytes(number_at<uint32_t>(rest));
+    const uint64_t bytes = record_bytes(load_little<uint32_t>(rest.data()));
     if (bytes > rest.size()) break;
     const Result<BlockGeometry> geometry = decode_geometry(rest.subspan(kHeadBytes, kGeometryRecordBytes));
     Result<Keyspace> keyspace =
-        Keyspace::decode(rest.subspan(kHeadBytes + kGeometryRecordBytes, number_at<uint32_t>(rest)));
+        Keyspace::decode(rest.subspan(kHeadBytes + kGeometryRecordBytes, load_little<uint32_t>(rest.data())));
     if (geometry && keyspace) read.push_back({std::move(*keyspace), *geometry});
     at += bytes;
   }
