@@ -387,6 +387,7 @@ TEST_F(Restart, DISABLED_HowLongItTakes) {
   const auto keyspace = keyspace_named("large");
   size_t committed = 0;
   {
+    const AttachedUser waits_for_the_node(socket());
     auto client = std::move(*make_attached_client({.socket_path = socket()}, *counters_));
     const KeyspaceId id = *client->open(keyspace, block_of(kPayloadBytes));
     for (Token start = 0; committed < 4096; ++start) {
