@@ -349,6 +349,7 @@ void AttachedClient::lookup(KeyspaceId id, std::span<const Token> prompt, Hit& h
   hit.reason_ = Reason::kNeverStored;
   AttachedSession& session = state.use.session();
   if (!session.may_read()) return;
+  session.heed_notices();
   const Result<OpenedKeyspace*> opened = open_at(*state.use.get(), *keyspace);
   if (!opened) return;
   state.keyspace = keyspace;

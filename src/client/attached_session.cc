@@ -98,6 +98,20 @@ void AttachedSession::tell(const AnyFrame& frame, uint64_t wait_ns) {
   if (message) static_cast<void>(socket_.send(*message, monotonic_now_ns() + wait_ns));
 }
 
+void AttachedSession::unmap_what_is_gone() {
+  const MutexLock lock(heed_mutex_);
+  const uint32_t asked = notice_.front().unmap_generation();
+  if (asked == heeded_.load(std::memory_order_relaxed)) return;
+  if (unmapping_ == heeded_.load(std::memory_order_relaxed)) {
+    // A node that is gone asks for nothing.
+    if (!cache_->begin_unmap()) return heeded_.store(asked, std::memory_order_relaxed);
+    unmapping_ = asked;
+  }
+  if (!cache_->end_unmap(lease_.front())) return;
+  lease_.front().acknowledge_unmap(unmapping_);
+  heeded_.store(unmapping_, std::memory_order_relaxed);
+}
+
 Result<SharedMemory> AttachedSession::directory(uint32_t number) {
   std::vector<Descriptor> descriptors;
   const Result<DirectoryFrame> reply = ask<DirectoryFrame>(AskDirectoryFrame{number}, &descriptors);

@@ -55,6 +55,11 @@ class AttachedSession final : public MappedCache::Source {
   const NoticeReader& notice() const { return notice_.front(); }
   StagingArea& staging() { return *staging_; }
 
+  // Does what the node asks for in the notice page. Between two uses; costs one load when there is nothing new.
+  void heed_notices() {
+    if (notice_.front().unmap_generation() != heeded_.load(std::memory_order_relaxed)) unmap_what_is_gone();
+  }
+
   Result<SharedMemory> directory_segment(uint32_t number) override;
   Result<SharedMemory> chunk(uint32_t number) override;
 
@@ -68,6 +73,7 @@ class AttachedSession final : public MappedCache::Source {
     return fail(error);
   }
   Result<SharedMemory> directory(uint32_t number);
+  void unmap_what_is_gone() EXCLUDES(heed_mutex_);
 
   const uint64_t reply_wait_ns_;
   std::atomic<bool> alive_{true};
@@ -79,6 +85,10 @@ class AttachedSession final : public MappedCache::Source {
   std::vector<LeaseWriter> lease_;    // one, once begun
   std::vector<NoticeReader> notice_;  // the same
   std::unique_ptr<MappedCache> cache_;
+
+  Mutex heed_mutex_;
+  std::atomic<uint32_t> heeded_{0};                 // the generation that was acknowledged
+  uint32_t unmapping_ GUARDED_BY(heed_mutex_) = 0;  // the one that is being heeded
 
   Mutex mutex_;
   LocalSocket socket_ GUARDED_BY(mutex_);

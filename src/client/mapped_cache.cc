@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace rhizome {
+namespace {
+
+constexpr int kTriesMax = 4;
+
+}  // namespace
 
 Result<std::unique_ptr<MappedCache>> MappedCache::open(const SharedMemory& index, Source& source) {
   Result<Mapping> memory = Mapping::attach_shared(index.descriptor, index.bytes, Mapping::Access::kRead);
@@ -48,7 +53,8 @@ Result<const Mapping*> MappedCache::chunk(uint32_t number) {
   if (page.load(std::memory_order_relaxed) == nullptr) {
     page.store(&owned_pages_.emplace_back(), std::memory_order_release);  // pairs with known_chunk()
   }
-  const Mapping* const added = &mappings_.emplace_back(std::move(*mapped));
+  Mapping* const added = &mappings_.emplace_back(std::move(*mapped));
+  chunks_[number] = added;
   (*page.load(std::memory_order_relaxed))[number % kChunksOfAPage].store(added, std::memory_order_release);
   return added;
 }
@@ -59,18 +65,67 @@ Result<MappedCache::Block> MappedCache::find(Location location, uint64_t bytes) 
     const Status added = add_segment(segment);
     if (!added) return fail(added.error());
   }
-  // Before it is looked for: a load that failed after it was not found shows the next time.
-  const uint32_t loads_failed = directory_.loads_failed(location);
-  const std::optional<BlockPlace> place = directory_.find(location);
-  if (!place) return Block{.loads_failed = loads_failed};
-  const Result<const Mapping*> memory = chunk(place->chunk);
+  for (int tries = 0; tries < kTriesMax; ++tries) {
+    // Before it is looked for: a load that failed after it was not found shows the next time.
+    const uint32_t loads_failed = directory_.loads_failed(location);
+    const std::optional<BlockPlace> place = directory_.find(location);
+    if (!place) return Block{.loads_failed = loads_failed};
+    const auto found = bytes_at(*place, bytes);
+    if (found) return Block{.bytes = *found, .checksum = place->checksum};
+    // It was moved, and the chunk where it was is gone.
+    if (found.error().code != Code::kNotFound || directory_.find(location) == place) return fail(found.error());
+  }
+  return Block{};
+}
+
+Result<std::span<const std::byte>> MappedCache::bytes_at(const BlockPlace& place, uint64_t bytes) {
+  const Result<const Mapping*> memory = chunk(place.chunk);
   if (!memory) return fail(memory.error());
   const std::span<const std::byte> all = (*memory)->bytes();
-  const uint64_t offset = uint64_t{place->unit} * BlockPlace::kUnitBytes;
+  const uint64_t offset = uint64_t{place.unit} * BlockPlace::kUnitBytes;
   if (offset > all.size() || bytes > all.size() - offset) {
     return fail(Code::kDataLoss, "a block lies outside of its chunk");
   }
-  return Block{.bytes = all.subspan(offset, bytes), .checksum = place->checksum};
+  return all.subspan(offset, bytes);
+}
+
+Status MappedCache::begin_unmap() {
+  const MutexLock lock(mutex_);
+  std::vector<uint32_t> gone;
+  for (const auto& [number, mapping] : chunks_) {
+    const Result<SharedMemory> there = source_.chunk(number);
+    if (!there && there.error().code != Code::kNotFound) return fail(there.error());
+    if (!there) gone.push_back(number);
+  }
+  for (const uint32_t number : gone) {
+    ChunkPage* const page = pages_[number / kChunksOfAPage].load(std::memory_order_relaxed);
+    (*page)[number % kChunksOfAPage].store(nullptr, std::memory_order_relaxed);
+    leaving_.push_back(chunks_.at(number));
+    chunks_.erase(number);
+  }
+  slots_to_see_ = leaving_.empty() ? 0 : UINT64_MAX;
+  // Who sets its slot and then looks for a chunk: either it finds none, or its slot is seen.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return {};
+}
+
+bool MappedCache::end_unmap(LeaseWriter& lease) {
+  static_assert(kLeaseSlots == 64);
+  for (uint32_t slot = 0; slot < kLeaseSlots; ++slot) {
+    // Acquire pairs with the release that clears a slot: what was read with it is read.
+    if (lease.word(slot).load(std::memory_order_acquire) == 0) slots_to_see_ &= ~(uint64_t{1} << slot);
+  }
+  if (slots_to_see_ != 0) return false;
+  const MutexLock lock(mutex_);
+  for (Mapping* const mapping : leaving_)
+    mapping->reset();
+  leaving_.clear();
+  return true;
+}
+
+size_t MappedCache::mapped_chunks() const {
+  const MutexLock lock(mutex_);
+  return chunks_.size() + leaving_.size();
 }
 
 }  // namespace rhizome

@@ -13,9 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "attach/lease_page.h"
 #include "concurrency/mutex.h"
 #include "contract/result.h"
 #include "index/index_reader.h"
@@ -61,6 +64,14 @@ class MappedCache {
   // the node says something that cannot be. Other errors: of the source.
   Result<Block> find(Location location, uint64_t bytes);
 
+  // Unmaps the chunks that the node does not have any more, once nobody can be reading in them: from begin_unmap() on
+  // no look-up finds them, and each hazard slot has to be seen empty once after that. True: they are unmapped; false:
+  // call end_unmap() again. Both by one thread at a time, and begin_unmap() only when the last end_unmap() returned
+  // true. Errors: of the source; nothing has changed.
+  Status begin_unmap();
+  bool end_unmap(LeaseWriter& lease);
+  size_t mapped_chunks() const;
+
  private:
   static constexpr uint32_t kChunksMax = 1 << 16;
   static constexpr uint32_t kChunksOfAPage = 1 << 8;
@@ -69,6 +80,7 @@ class MappedCache {
   MappedCache(Mapping memory, IndexReader index, Source& source);
   Status add_segment(uint32_t number) EXCLUDES(mutex_);
   Result<const Mapping*> chunk(uint32_t number) EXCLUDES(mutex_);
+  Result<std::span<const std::byte>> bytes_at(const BlockPlace& place, uint64_t bytes);
   const Mapping* known_chunk(uint32_t number) const;
 
   const Mapping memory_;
@@ -77,8 +89,11 @@ class MappedCache {
   DirectoryReader directory_;
   std::array<std::atomic<ChunkPage*>, kChunksMax / kChunksOfAPage> pages_{};
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::deque<Mapping> mappings_ GUARDED_BY(mutex_);  // their addresses stay
+  std::map<uint32_t, Mapping*> chunks_ GUARDED_BY(mutex_);
+  std::vector<Mapping*> leaving_ GUARDED_BY(mutex_);
+  uint64_t slots_to_see_ = 0;  // hazard slots that were not seen empty since begin_unmap()
   std::deque<ChunkPage> owned_pages_ GUARDED_BY(mutex_);
 };
 

@@ -198,6 +198,18 @@ Result<Mapping> Mapping::attach_shared(const Descriptor& descriptor, uint64_t by
   return mapping;
 }
 
+Result<Mapping> Mapping::adopt_shared(Descriptor descriptor, uint64_t bytes) {
+  Result<Mapping> mapping = attach_shared(descriptor, bytes, Access::kRead);
+  if (mapping) mapping->descriptor_ = descriptor.release();
+  return mapping;
+}
+
+Mapping::FileNumber Mapping::file_number() const {
+  struct stat status{};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
+}
+
 Result<Mapping> Mapping::anonymous(uint64_t bytes, Pages pages) {
   if (bytes == 0) return fail(Code::kInvalidArgument, "a mapping has no bytes");
   const auto mapped = map(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | populate_flag(pages), -1);

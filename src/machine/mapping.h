@@ -3,6 +3,7 @@
 // Thread-safety: a Mapping belongs to one thread at a time; its bytes are shared as memory is.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -54,6 +55,9 @@ class Mapping {
   // descriptor or a seal does not allow writing. kResourceExhausted.
   static Result<Mapping> attach_shared(const Descriptor& descriptor, uint64_t bytes, Access access);
 
+  // As attach_shared() for kRead, but the mapping keeps the descriptor, and can be handed on as shareable memory can.
+  static Result<Mapping> adopt_shared(Descriptor descriptor, uint64_t bytes);
+
   static constexpr uint64_t kHugePageBytes = 2 << 20;
 
   // Creates the file (mode 0600, zeroed, its space allocated) and maps it shared. kAlreadyExists.
@@ -71,8 +75,16 @@ class Mapping {
   // Empty for a mapping that was moved from.
   std::span<std::byte> bytes() const { return bytes_; }
 
-  // Of a shareable mapping: valid as long as the mapping is. -1 for all others.
+  // Of a shareable or adopted mapping: valid as long as the mapping is. -1 for all others.
   int descriptor() const { return descriptor_; }
+
+  // Which memory file descriptor() is: the same one has the same numbers, whoever opened it. Zeros without one.
+  struct FileNumber {
+    uint64_t device = 0;
+    uint64_t inode = 0;
+    friend auto operator<=>(const FileNumber&, const FileNumber&) = default;
+  };
+  FileNumber file_number() const;
 
   // Gives the whole pages inside the range back to the kernel; in anonymous memory they read as
   // zero afterwards. The range must lie inside the mapping.

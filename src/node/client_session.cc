@@ -20,16 +20,20 @@ constexpr uint64_t kTokenNsMax = 10'000'000'000;
 
 }  // namespace
 
-ClientSession::ClientSession(NodeDomain& domain, LocalSocket socket, ProcessWatch watch, uint64_t number)
-    : domain_(domain), socket_(std::move(socket)), watch_(std::move(watch)), number_(number), room_(kMessageBytesMax) {}
+ClientSession::ClientSession(const NodeDomains& domains, LocalSocket socket, ProcessWatch watch, uint64_t number)
+    : domains_(domains),
+      socket_(std::move(socket)),
+      watch_(std::move(watch)),
+      number_(number),
+      room_(kMessageBytesMax) {}
 
 ClientSession::~ClientSession() {
-  domain_.flights.leave(number_);
   if (lease_.empty()) return;
+  domain_->flights.leave(number_);
   // A client that lives on must not believe what it reads from now on.
   notice_.front().revoke();
   notice_.front().stir();
-  domain_.readers.remove(lease_.front());
+  domain_->readers.remove(lease_.front());
 }
 
 Status ClientSession::serve_one() {
@@ -67,7 +71,7 @@ Status ClientSession::send(const AnyFrame& frame, uint64_t request, std::span<co
 
 bool ClientSession::take_unanswered(const AnyFrame& frame) {
   if (const auto* const withdraw = std::get_if<WithdrawFrame>(&frame)) {
-    domain_.flights.withdraw(number_, withdraw->claim);
+    domain_->flights.withdraw(number_, withdraw->claim);
     return true;
   }
   const auto* const observe = std::get_if<ObserveFrame>(&frame);
@@ -76,7 +80,7 @@ bool ClientSession::take_unanswered(const AnyFrame& frame) {
   const uint64_t tokens = observe->tokens_count;
   if (tokens > 0 && tokens <= kTokensMax && observe->before_count <= kTokensMax && observe->duration_ns > 0 &&
       observe->duration_ns <= tokens * kTokenNsMax) {
-    domain_.store.observe_compute(tokens, observe->before_count, static_cast<double>(observe->duration_ns) * 1e-9);
+    domain_->store.observe_compute(tokens, observe->before_count, static_cast<double>(observe->duration_ns) * 1e-9);
   }
   return true;
 }
@@ -94,7 +98,7 @@ Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::
   if (const auto* const explain = std::get_if<ExplainFrame>(&frame)) return on(*explain);
   if (const auto* const report = std::get_if<ReportFrame>(&frame)) return on(*report);
   if (std::holds_alternative<AskStatsFrame>(frame)) {
-    return Answer{StatsFrame{.text = stats_text(domain_.store, domain_.tenant)}};
+    return Answer{StatsFrame{.text = stats_text(domain_->store, domain_->tenant)}};
   }
   if (const auto* const clear = std::get_if<ClearFrame>(&frame)) return on(*clear);
   return fail(Code::kUnimplemented, "this node does not know that request");
@@ -102,16 +106,19 @@ Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::
 
 // What no engine can have done would only spoil what is known.
 Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::vector<Descriptor> descriptors) {
-  const uint32_t block_tokens = domain_.store.block_tokens();
   if (hello.protocol_version != kProtocolVersion) return fail(Code::kFailedPrecondition, "another protocol version");
+  const auto domain = std::ranges::find(domains_, hello.tenant, [](const auto& of) { return of->tenant; });
+  if (domain == domains_.end()) return fail(Code::kPermissionDenied, "this node serves no such tenant");
+  // All that the session reaches from now on is this tenant's.
+  domain_ = domain->get();
+  const uint32_t block_tokens = domain_->store.block_tokens();
   if (hello.block_tokens != 0 && hello.block_tokens != block_tokens) {
     return fail(Code::kFailedPrecondition, "this node's blocks have another number of tokens");
   }
-  if (hello.tenant != domain_.tenant) return fail(Code::kPermissionDenied, "this node is another tenant's");
   if (descriptors.empty() != (hello.staging_bytes == 0)) {
     return fail(Code::kInvalidArgument, "staging memory without its size, or the other way round");
   }
-  if (hello.staging_bytes > domain_.staging_bytes_max) {
+  if (hello.staging_bytes > domain_->staging_bytes_max) {
     return fail(Code::kInvalidArgument, "more staging memory than this node maps");
   }
   if (!descriptors.empty()) {
@@ -128,23 +135,23 @@ Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::ve
   lease_memory_ = std::move(*lease);
   notice_memory_ = std::move(*notice);
   lease_.emplace_back(lease_memory_.bytes());
-  notice_.emplace_back(notice_memory_.bytes(), domain_.incarnation);
-  domain_.readers.add(lease_.front());
-  domain_.flights.enter(number_, [this] { notice_.front().stir(); });
+  notice_.emplace_back(notice_memory_.bytes(), domain_->incarnation);
+  domain_->readers.add(lease_.front());
+  domain_->flights.enter(number_, [this] { notice_.front().stir(); });
   is_welcomed_ = true;
   // To close what a client sends may take as long as it likes, and nothing more is to come.
   static_cast<void>(socket_.refuse_descriptors());
   return Answer{WelcomeFrame{.block_tokens = block_tokens,
-                             .incarnation = domain_.incarnation,
+                             .incarnation = domain_->incarnation,
                              .session = number_,
-                             .budget_bytes = domain_.budget_bytes},
+                             .budget_bytes = domain_->budget_bytes},
                 {lease_memory_.descriptor(), notice_memory_.descriptor()}};
 }
 
 Result<ClientSession::Answer> ClientSession::opened(Root root) {
-  const Result<uint64_t> slot_bytes = domain_.store.slot_bytes(root);
+  const Result<uint64_t> slot_bytes = domain_->store.slot_bytes(root);
   if (!slot_bytes) return fail(slot_bytes.error());
-  const SharedRoot shared = domain_.store.shared_root(root);
+  const SharedRoot shared = domain_->store.shared_root(root);
   return Answer{OpenedFrame{.keyspace = {root.value, root.generation},
                             .root_run = shared.run,
                             .root_version = shared.ver,
@@ -156,7 +163,7 @@ Result<ClientSession::Answer> ClientSession::on(const OpenFrame& open) {
   if (!keyspace) return fail(keyspace.error());
   const Result<BlockGeometry> geometry = decode_geometry(open.geometry);
   if (!geometry) return fail(geometry.error());
-  const Result<Root> root = domain_.store.open(*keyspace, *geometry);
+  const Result<Root> root = domain_->store.open(*keyspace, *geometry);
   if (!root) return fail(root.error());
   return opened(*root);
 }
@@ -166,14 +173,15 @@ Result<ClientSession::Answer> ClientSession::on(const AskRootFrame& ask) {
 }
 
 Result<ClientSession::Answer> ClientSession::on(const AskChunkFrame& ask) {
-  const Result<ChunkLayout> layout = domain_.store.shared().slab.chunk_layout(ask.number);
+  const Result<ChunkLayout> layout = domain_->store.shared().slab.chunk_layout(ask.number);
   if (!layout) return fail(layout.error());
+  handed_chunks_[ask.number] = layout->bytes;
   return Answer{ChunkFrame{.number = ask.number, .bytes = layout->bytes}, {layout->descriptor}};
 }
 
 // Number 0 is the index, those behind it are the segments of the directory.
 Result<ClientSession::Answer> ClientSession::on(const AskDirectoryFrame& ask) {
-  const Store::Shared shared = domain_.store.shared();
+  const Store::Shared shared = domain_->store.shared();
   if (ask.number == 0) {
     return Answer{DirectoryFrame{.number = 0, .bytes = shared.index.bytes().size()}, {shared.index.descriptor()}};
   }
@@ -196,17 +204,17 @@ Result<std::vector<Token>> ClientSession::copy_tokens(const StagedTokens& staged
 
 Result<ClientSession::Answer> ClientSession::on(const CommitFrame& commit) {
   const Root root{commit.keyspace.number, commit.keyspace.generation};
-  const Result<uint64_t> slot_bytes = domain_.store.slot_bytes(root);
+  const Result<uint64_t> slot_bytes = domain_->store.slot_bytes(root);
   if (!slot_bytes) return fail(slot_bytes.error());
-  const uint64_t payload_bytes = *slot_bytes - identity_bytes(domain_.store.block_tokens());
+  const uint64_t payload_bytes = *slot_bytes - identity_bytes(domain_->store.block_tokens());
   const Result<std::vector<Token>> tokens = copy_tokens(commit.tokens);
   if (!tokens) return fail(tokens.error());
-  if (tokens->size() != (uint64_t{commit.first_block} + commit.blocks_count) * domain_.store.block_tokens()) {
+  if (tokens->size() != (uint64_t{commit.first_block} + commit.blocks_count) * domain_->store.block_tokens()) {
     return fail(Code::kInvalidArgument, "tokens and blocks do not fit together");
   }
   const auto payloads = staging_.view_parts(commit.payloads_offset, commit.blocks_count, payload_bytes);
   if (!payloads) return fail(payloads.error());
-  Result<BlockDraft> draft = domain_.store.reserve(root, *tokens, commit.first_block);
+  Result<BlockDraft> draft = domain_->store.reserve(root, *tokens, commit.first_block);
   if (!draft) return fail(draft.error());
   CommittedFrame committed{.stored_before_count = draft->first_block() - commit.first_block};
   // What is checksummed and found by others is the copy.
@@ -214,16 +222,16 @@ Result<ClientSession::Answer> ClientSession::on(const CommitFrame& commit) {
     const uint64_t at = (draft->first_block() - commit.first_block + i) * payload_bytes;
     copy_block_bytes(draft->payload(i), payloads->subspan(at, payload_bytes));
   }
-  committed.visible_count = static_cast<uint32_t>(domain_.store.commit(std::move(*draft)));
+  committed.visible_count = static_cast<uint32_t>(domain_->store.commit(std::move(*draft)));
   tell_flights(root, *tokens);
   return Answer{committed};
 }
 
 // Somebody else may have stored what the client has not.
 void ClientSession::tell_flights(Root root, std::span<const Token> tokens) {
-  Flights& flights = domain_.flights;
+  Flights& flights = domain_->flights;
   if (flights.claims_count() + flights.waits_count() == 0) return;
-  const size_t visible = size_t{domain_.store.peek(root, tokens)} * domain_.store.block_tokens();
+  const size_t visible = size_t{domain_->store.peek(root, tokens)} * domain_->store.block_tokens();
   flights.committed(number_, root, tokens.first(visible), monotonic_now_ns());
 }
 
@@ -231,17 +239,17 @@ Result<ClientSession::Answer> ClientSession::on(const LoadFrame& load) {
   const Result<std::vector<Token>> tokens = copy_tokens(load.blocks.tokens);
   if (!tokens) return fail(tokens.error());
   StoredPrefix prefix;
-  domain_.store.lookup({load.blocks.keyspace.number, load.blocks.keyspace.generation}, *tokens, prefix);
-  const uint32_t end = domain_.store.promote(prefix, *tokens, load.blocks.first, load.blocks.end);
+  domain_->store.lookup({load.blocks.keyspace.number, load.blocks.keyspace.generation}, *tokens, prefix);
+  const uint32_t end = domain_->store.promote(prefix, *tokens, load.blocks.first, load.blocks.end);
   // What has begun goes on without the prefix; the client's slot keeps what has landed.
   return Answer{LoadingFrame{.end = end, .deadline_ns = prefix.load_deadline_ns()}};
 }
 
 Result<std::vector<Token>> ClientSession::copy_tokens(const BlocksOfPrompt& blocks) const {
   const Root root{blocks.keyspace.number, blocks.keyspace.generation};
-  const Result<uint64_t> slot_bytes = domain_.store.slot_bytes(root);
+  const Result<uint64_t> slot_bytes = domain_->store.slot_bytes(root);
   if (!slot_bytes) return fail(slot_bytes.error());
-  if (blocks.tokens.count != uint64_t{blocks.end} * domain_.store.block_tokens()) {
+  if (blocks.tokens.count != uint64_t{blocks.end} * domain_->store.block_tokens()) {
     return fail(Code::kInvalidArgument, "tokens and blocks do not fit together");
   }
   return copy_tokens(blocks.tokens);
@@ -252,10 +260,10 @@ Result<ClientSession::Answer> ClientSession::on(const AnnounceFrame& announce) {
   const Result<std::vector<Token>> tokens = copy_tokens(announce.blocks);
   if (!tokens) return fail(tokens.error());
   // The client has looked before: more may be there by now.
-  const uint32_t first = std::max(announce.blocks.first, domain_.store.peek(root, *tokens));
+  const uint32_t first = std::max(announce.blocks.first, domain_->store.peek(root, *tokens));
   if (first == announce.blocks.end && first > announce.blocks.first) return Answer{ClaimedFrame{}};
   const Result<Flights::Announced> announced =
-      domain_.flights.announce(number_, root, *tokens, first, announce.patience_ns, monotonic_now_ns());
+      domain_->flights.announce(number_, root, *tokens, first, announce.patience_ns, monotonic_now_ns());
   if (!announced) return fail(announced.error());
   return Answer{ClaimedFrame{.claim = announced->claim, .end = announced->end}};
 }
@@ -265,27 +273,27 @@ Result<ClientSession::Answer> ClientSession::on(const WaitFrame& wait) {
   const Result<std::vector<Token>> tokens = copy_tokens(wait.blocks);
   if (!tokens) return fail(tokens.error());
   const uint64_t now_ns = monotonic_now_ns();
-  WaitedFrame waited{.end = domain_.store.peek(root, *tokens)};
+  WaitedFrame waited{.end = domain_->store.peek(root, *tokens)};
   if (waited.end > wait.blocks.first) return Answer{waited};
-  const auto until_ns = domain_.flights.computed_until(root, *tokens, wait.blocks.first, now_ns);
+  const auto until_ns = domain_->flights.computed_until(root, *tokens, wait.blocks.first, now_ns);
   waited.why = until_ns ? WaitOutcome::kNotYet : WaitOutcome::kNobody;
   if (!until_ns) return Answer{waited};
   waited.until_ns = *until_ns;
-  const Status waits = domain_.flights.wait(number_, root, *tokens, wait.blocks.first, wait.deadline_ns, now_ns);
+  const Status waits = domain_->flights.wait(number_, root, *tokens, wait.blocks.first, wait.deadline_ns, now_ns);
   if (!waits) return fail(waits.error());
   return Answer{waited};
 }
 
 Result<ClientSession::Answer> ClientSession::on(const ExplainFrame& explain) {
   const Root root{explain.keyspace.number, explain.keyspace.generation};
-  const Result<uint64_t> slot_bytes = domain_.store.slot_bytes(root);
+  const Result<uint64_t> slot_bytes = domain_->store.slot_bytes(root);
   if (!slot_bytes) return fail(slot_bytes.error());
   const Result<std::vector<Token>> tokens = copy_tokens(explain.tokens);
   if (!tokens) return fail(tokens.error());
   StoredPrefix prefix;
-  domain_.store.lookup(root, *tokens, prefix);
+  domain_->store.lookup(root, *tokens, prefix);
   ExplainedFrame explained{.reason = prefix.reason(), .blocks_count = static_cast<uint32_t>(prefix.blocks())};
-  if (domain_.flights.computed_until(root, *tokens, explained.blocks_count, monotonic_now_ns())) {
+  if (domain_->flights.computed_until(root, *tokens, explained.blocks_count, monotonic_now_ns())) {
     explained.reason = Reason::kInFlight;
   }
   explained.text = reason_name(explained.reason);
@@ -300,19 +308,19 @@ Result<ClientSession::Answer> ClientSession::on(const ReportFrame& report) {
   if (report.blocks.end == 0) return fail(Code::kInvalidArgument, "no block");
   const uint32_t block = report.blocks.end - 1;
   StoredPrefix prefix;
-  domain_.store.lookup(root, *tokens, prefix);
+  domain_->store.lookup(root, *tokens, prefix);
   if (prefix.blocks() > block) {
     // Only what is in memory can have been read, and is read here without waiting: promote() keeps it there.
-    static_cast<void>(domain_.store.promote(prefix, *tokens, block, block + 1));
-    const bool is_here = domain_.store.plan(prefix, *tokens, block, block + 1).load_tokens == 0;
-    if (is_here && domain_.store.read(prefix, *tokens, block)) domain_.counters.add(Counter::kReportsRefuted);
+    static_cast<void>(domain_->store.promote(prefix, *tokens, block, block + 1));
+    const bool is_here = domain_->store.plan(prefix, *tokens, block, block + 1).load_tokens == 0;
+    if (is_here && domain_->store.read(prefix, *tokens, block)) domain_->counters.add(Counter::kReportsRefuted);
   }
   return Answer{ReportedFrame{.blocks_count = static_cast<uint32_t>(prefix.blocks())}};
 }
 
 Result<ClientSession::Answer> ClientSession::on(const ClearFrame& clear) {
   if (clear.keyspace.number != 0) return fail(Code::kUnimplemented, "only all can be cleared");
-  return Answer{ClearedFrame{.blocks_count = domain_.store.clear()}};
+  return Answer{ClearedFrame{.blocks_count = domain_->store.clear()}};
 }
 
 }  // namespace rhizome

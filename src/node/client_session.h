@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "attach/frame.h"
@@ -27,7 +29,7 @@
 
 namespace rhizome {
 
-// What all sessions of a node have in common.
+// What all sessions of one tenant have in common, and nobody else reaches.
 struct NodeDomain {
   Store& store;
   NodeReaders& readers;
@@ -35,13 +37,17 @@ struct NodeDomain {
   uint64_t incarnation = 0;
   uint64_t budget_bytes = 0;
   uint64_t staging_bytes_max = 0;
+  uint64_t pinned_bytes_max = 0;
+  uint64_t pinned_grace_ns = 0;
   std::string tenant;
   Flights flights{store.block_tokens()};
 };
+using NodeDomains = std::vector<std::unique_ptr<NodeDomain>>;
 
 class ClientSession {
  public:
-  ClientSession(NodeDomain& domain, LocalSocket socket, ProcessWatch watch, uint64_t number);
+  // `domains` outlive the session.
+  ClientSession(const NodeDomains& domains, LocalSocket socket, ProcessWatch watch, uint64_t number);
   ~ClientSession();
   ClientSession(const ClientSession&) = delete;
   ClientSession& operator=(const ClientSession&) = delete;
@@ -52,7 +58,19 @@ class ClientSession {
   // Answers one message, if there is one. An error: the session is over, and why.
   Status serve_one();
 
+  // client_quota.cc
+  // Now and then: asks the client to unmap what has gone, and looks at what it keeps from going. An error: it has kept
+  // more than it may for too long; it has been told, and the session is over.
+  Status check_quota(uint64_t now_ns);
+  // Of chunks that are gone but for the client's mapping, when that was last looked at.
+  uint64_t retired_bytes() const { return retired_bytes_; }
+
  private:
+  // Chunks that are gone but for the client's mapping: it has not said yet that it heeded `generation`.
+  struct Retired {
+    uint64_t bytes = 0;
+    uint32_t generation = 0;
+  };
   // A reply, and what goes with it.
   struct Answer {
     AnyFrame frame;
@@ -74,6 +92,7 @@ class ClientSession {
   Result<Answer> on(const ExplainFrame& explain);
   Result<Answer> on(const ReportFrame& report);
   Result<Answer> on(const ClearFrame& clear);
+  void ask_to_unmap();
   Status send(const AnyFrame& frame, uint64_t request, std::span<const int> descriptors);
   Result<Answer> opened(Root root);
   void tell_flights(Root root, std::span<const Token> tokens);
@@ -82,7 +101,8 @@ class ClientSession {
   // The same for blocks, of an opened keyspace, that the tokens end with.
   Result<std::vector<Token>> copy_tokens(const BlocksOfPrompt& blocks) const;
 
-  NodeDomain& domain_;
+  const NodeDomains& domains_;
+  NodeDomain* domain_ = nullptr;  // its tenant's, from hello on
   LocalSocket socket_;
   const ProcessWatch watch_;
   const uint64_t number_;
@@ -93,7 +113,12 @@ class ClientSession {
   std::vector<LeaseReader> lease_;    // one, once welcomed
   std::vector<NoticeWriter> notice_;  // the same
   StagingView staging_;
-  std::vector<std::byte> room_;  // for a message
+  std::unordered_map<uint32_t, uint64_t> handed_chunks_;  // bytes, by number
+  std::vector<Retired> retired_;
+  uint64_t retired_bytes_ = 0;
+  uint32_t unmap_generation_ = 0;
+  uint64_t over_quota_since_ns_ = 0;  // 0: it is not
+  std::vector<std::byte> room_;       // for a message
 };
 
 }  // namespace rhizome

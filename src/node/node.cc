@@ -1,19 +1,25 @@
 #include "node/node.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <iterator>
+#include <set>
+#include <span>
 #include <stop_token>
 #include <unordered_map>
 #include <utility>
 
 #include <unistd.h>
 
+#include "attach/frame.h"
 #include "machine/clock.h"
 #include "machine/local_socket.h"
 #include "machine/poller.h"
 #include "machine/random.h"
 #include "machine/thread.h"
 #include "node/client_session.h"
+#include "node/keeper_link.h"
 #include "node/node_readers.h"
 #include "telemetry/log.h"
 
@@ -23,24 +29,60 @@ namespace {
 constexpr uint64_t kListenerToken = 0;
 // How long the loop rests when nobody comes, and after it was out of descriptors.
 constexpr uint64_t kRestNs = 1'000'000'000;
+// Memory of a former node is given up in such steps.
+constexpr uint64_t kMoveRestNs = 20'000'000;
 constexpr uint64_t kOutOfDescriptorsRestNs = 100'000'000;
+
+// What a domain owns, in the order in which it is made; the sessions see it as a NodeDomain.
+struct OwnedDomain {
+  std::unique_ptr<Counters> counters;    // null: the caller's
+  std::unique_ptr<MemoryKeeper> keeper;  // null: there is none
+  std::unique_ptr<NodeReaders> readers;
+  std::unique_ptr<Store> store;
+};
+
+Result<OwnedDomain> make_domain(DomainOptions options, uint32_t block_tokens, KeeperLink* keeper, uint64_t life) {
+  OwnedDomain made;
+  std::vector<KeptMemory> kept;
+  if (keeper != nullptr) {
+    made.keeper = std::make_unique<DomainKeeper>(*keeper, options.tenant, block_tokens, life);
+    kept = keeper->take(options.tenant, block_tokens);
+  }
+  if (options.counters == nullptr) {
+    made.counters = Counters::local();
+    options.counters = made.counters.get();
+  }
+  made.readers = std::make_unique<NodeReaders>();
+  Result<std::unique_ptr<Store>> store = Store::create({.memory_bytes = options.memory_bytes,
+                                                        .block_tokens = block_tokens,
+                                                        .tier = std::move(options.tier),
+                                                        .tiering = options.tiering,
+                                                        .remote_readers = made.readers.get(),
+                                                        .keeper = made.keeper.get(),
+                                                        .kept = std::move(kept)},
+                                                       *options.counters);
+  if (!store) return fail(store.error());
+  made.store = std::move(*store);
+  return made;
+}
+
+Status check_tenants(std::span<const DomainOptions> domains) {
+  std::set<std::string_view> tenants;
+  for (const DomainOptions& domain : domains) {
+    if (domain.tenant.size() > kTenantBytesMax) return fail(Code::kInvalidArgument, "a tenant's name is too long");
+    if (!tenants.insert(domain.tenant).second) return fail(Code::kInvalidArgument, "a tenant comes twice");
+  }
+  return {};
+}
 
 }  // namespace
 
 class Node::Loop {
  public:
-  Loop(NodeOptions options, std::unique_ptr<NodeReaders> readers, std::unique_ptr<Store> store, LocalListener listener,
-       Poller poller, Counters& counters)
+  Loop(const NodeOptions& options, LocalListener listener, Poller poller)
       : clients_max_(options.clients_max),
-        readers_(std::move(readers)),
-        store_(std::move(store)),
-        domain_{.store = *store_,
-                .readers = *readers_,
-                .counters = counters,
-                .incarnation = random_u64() | 1,
-                .budget_bytes = options.memory_bytes,
-                .staging_bytes_max = options.staging_bytes_max,
-                .tenant = std::move(options.tenant)},
+        move_bytes_(std::max<uint64_t>(options.moved_bytes_per_second / (1'000'000'000 / kMoveRestNs), 1)),
+        pinned_grace_ns_(std::max<uint64_t>(options.pinned_grace_ns, 1)),
         listener_(std::move(listener)),
         poller_(std::move(poller)) {}
   ~Loop() {
@@ -50,6 +92,41 @@ class Node::Loop {
       thread_.join();
     }
     sessions_.clear();
+    domains_.clear();
+    owned_.clear();
+    if (keeper_ != nullptr && is_started_) keeper_->end();
+  }
+
+  // Before the domains are added. A node that has no keeper is one whose memory ends with it.
+  void reach_keeper(const KeeperOptions& options) {
+    if (options.socket_path.empty()) return;
+    Result<std::unique_ptr<KeeperLink>> link = KeeperLink::start(options);
+    if (link) {
+      keeper_ = std::move(*link);
+    } else {
+      log_warning("there is no keeper, so this node's memory ends with it: {}", link.error().reason);
+    }
+  }
+
+  // Before start().
+  Status add(DomainOptions options, const NodeOptions& common) {
+    const uint64_t budget_bytes = options.memory_bytes;
+    std::string tenant = options.tenant;
+    Counters* const given = options.counters;
+    Result<OwnedDomain> made = make_domain(std::move(options), common.block_tokens, keeper_.get(), incarnation_);
+    if (!made) return fail(made.error());
+    const OwnedDomain& owned = owned_.emplace_back(std::move(*made));
+    domains_.push_back(std::make_unique<NodeDomain>(
+        NodeDomain{.store = *owned.store,
+                   .readers = *owned.readers,
+                   .counters = given != nullptr ? *given : *owned.counters,
+                   .incarnation = incarnation_,
+                   .budget_bytes = budget_bytes,
+                   .staging_bytes_max = common.staging_bytes_max,
+                   .pinned_bytes_max = common.pinned_bytes_max == 0 ? budget_bytes : common.pinned_bytes_max,
+                   .pinned_grace_ns = common.pinned_grace_ns,
+                   .tenant = std::move(tenant)}));
+    return {};
   }
 
   Status start() {
@@ -58,17 +135,23 @@ class Node::Loop {
     Result<Thread> thread = start_thread("rhizome-node", [this](const std::stop_token& stop) { run(stop); });
     if (!thread) return fail(thread.error());
     thread_ = std::move(*thread);
+    is_started_ = true;
+    if (keeper_ != nullptr) keeper_->drop_former();
     return {};
   }
 
-  Store& store() { return *store_; }
+  const NodeDomains& domains() const { return domains_; }
   uint32_t clients_count() const { return clients_.load(std::memory_order_relaxed); }
+  uint64_t over_quota_count() const { return over_quota_.load(std::memory_order_relaxed); }
+  uint64_t retired_bytes() const { return retired_.load(std::memory_order_relaxed); }
 
  private:
   void run(const std::stop_token& stop) {
     std::array<Poller::Ready, 64> ready;
     while (!stop.stop_requested()) {
-      const Result<size_t> count = poller_.wait(ready, monotonic_now_ns() + kRestNs);
+      const uint64_t rest_ns = std::min(kRestNs, pinned_grace_ns_ / 2);
+      const Result<size_t> count =
+          poller_.wait(ready, monotonic_now_ns() + (has_adopted_ ? std::min(kMoveRestNs, rest_ns) : rest_ns));
       if (!count) {
         log_once("node.poll", "the node cannot wait for its clients: {}", count.error().reason);
         pause_thread(kOutOfDescriptorsRestNs);
@@ -81,7 +164,37 @@ class Node::Loop {
           serve(ready[i].token);
         }
       }
+      if (has_adopted_) move_adopted();
+      if (monotonic_now_ns() >= next_quota_ns_ && !stop.stop_requested()) check_quotas();
     }
+  }
+
+  void check_quotas() {
+    const uint64_t now = monotonic_now_ns();
+    next_quota_ns_ = now + std::min(kRestNs, pinned_grace_ns_ / 2);
+    std::vector<uint64_t> over;
+    uint64_t retired = 0;
+    for (const auto& [number, session] : sessions_) {
+      const Status checked = session->check_quota(now);
+      retired += session->retired_bytes();
+      if (checked) continue;
+      log_warning("a client is dropped: {}", checked.error().reason);
+      over.push_back(number);
+    }
+    for (const uint64_t number : over)
+      end(number);
+    over_quota_.fetch_add(over.size(), std::memory_order_relaxed);
+    retired_.store(retired, std::memory_order_relaxed);
+  }
+
+  // A little at a time: those who ask wait meanwhile.
+  void move_adopted() {
+    const uint64_t now = monotonic_now_ns();
+    if (now < next_move_ns_) return;
+    next_move_ns_ = now + kMoveRestNs;
+    has_adopted_ = false;
+    for (const auto& domain : domains_)
+      has_adopted_ = domain->store.move_adopted(move_bytes_) || has_adopted_;
   }
 
   void accept() {
@@ -101,7 +214,7 @@ class Node::Loop {
       return;
     }
     const uint64_t number = ++last_number_;
-    auto session = std::make_unique<ClientSession>(domain_, std::move(*socket), std::move(*watch), number);
+    auto session = std::make_unique<ClientSession>(domains_, std::move(*socket), std::move(*watch), number);
     // Two tokens a session: its messages, and the end of its process, which a socket that was passed on would hide.
     const Status socket_added = poller_.add(session->socket_descriptor(), 2 * number, Poller::Interest::kRead);
     if (!socket_added) return;
@@ -139,14 +252,23 @@ class Node::Loop {
   void publish() { clients_.store(static_cast<uint32_t>(sessions_.size()), std::memory_order_relaxed); }
 
   const uint32_t clients_max_;
-  const std::unique_ptr<NodeReaders> readers_;
-  const std::unique_ptr<Store> store_;
-  NodeDomain domain_;
+  const uint64_t move_bytes_;  // at a time
+  const uint64_t pinned_grace_ns_;
+  const uint64_t incarnation_ = random_u64() | 1;
+  std::unique_ptr<KeeperLink> keeper_;
+  std::vector<OwnedDomain> owned_;
+  NodeDomains domains_;
   LocalListener listener_;
   Poller poller_;
   std::unordered_map<uint64_t, std::unique_ptr<ClientSession>> sessions_;  // the loop's thread's
   uint64_t last_number_ = 0;
+  bool has_adopted_ = true;  // the loop's thread's, as the next one
+  uint64_t next_move_ns_ = 0;
+  uint64_t next_quota_ns_ = 0;
+  bool is_started_ = false;
   std::atomic<uint32_t> clients_{0};
+  std::atomic<uint64_t> over_quota_{0};
+  std::atomic<uint64_t> retired_{0};
   Thread thread_;
 };
 
@@ -158,25 +280,55 @@ Result<std::unique_ptr<Node>> Node::start(NodeOptions options, Counters& counter
   // Before anything is taken: another node may be there.
   Result<LocalListener> listener = LocalListener::listen(options.socket_path);
   if (!listener) return fail(listener.error());
-  auto readers = std::make_unique<NodeReaders>();
-  Result<std::unique_ptr<Store>> store = Store::create({.memory_bytes = options.memory_bytes,
-                                                        .block_tokens = options.block_tokens,
-                                                        .tier = std::move(options.tier),
-                                                        .tiering = options.tiering,
-                                                        .remote_readers = readers.get()},
-                                                       counters);
-  if (!store) return fail(store.error());
+  std::vector<DomainOptions> domains;
+  domains.push_back({.tenant = std::move(options.tenant),
+                     .memory_bytes = options.memory_bytes,
+                     .tier = std::move(options.tier),
+                     .tiering = options.tiering,
+                     .counters = &counters});
+  std::ranges::move(options.domains, std::back_inserter(domains));
+  const Status checked = check_tenants(domains);
+  if (!checked) return fail(checked.error());
   Result<Poller> poller = Poller::create();
   if (!poller) return fail(poller.error());
-  auto loop = std::make_unique<Loop>(std::move(options), std::move(readers), std::move(*store), std::move(*listener),
-                                     std::move(*poller), counters);
+  auto loop = std::make_unique<Loop>(options, std::move(*listener), std::move(*poller));
+  loop->reach_keeper(options.keeper);
+  for (DomainOptions& domain : domains) {
+    const Status added = loop->add(std::move(domain), options);
+    if (!added) return fail(added.error());
+  }
   const Status started = loop->start();
   if (!started) return fail(started.error());
   return std::unique_ptr<Node>(new Node(std::move(loop)));
 }
 
 Store& Node::store() {
-  return loop_->store();
+  return loop_->domains().front()->store;
+}
+
+Store* Node::store_of(std::string_view tenant) {
+  const NodeDomains& domains = loop_->domains();
+  const auto found = std::ranges::find(domains, tenant, [](const auto& domain) { return domain->tenant; });
+  return found == domains.end() ? nullptr : &(*found)->store;
+}
+
+uint64_t Node::over_quota_count() const {
+  return loop_->over_quota_count();
+}
+
+uint64_t Node::retired_bytes() const {
+  return loop_->retired_bytes();
+}
+
+Adoption Node::adoption() const {
+  Adoption sum;
+  for (const auto& domain : loop_->domains()) {
+    const Adoption& one = domain->store.adoption();
+    sum.offered_blocks += one.offered_blocks;
+    sum.warm_blocks += one.warm_blocks;
+    sum.warm_bytes += one.warm_bytes;
+  }
+  return sum;
 }
 
 uint32_t Node::clients_count() const {

@@ -12,6 +12,7 @@ Status BlockDirectory::make_room(uint32_t count) {
     if (memory_.size() == kSegmentsMax) return fail(Code::kResourceExhausted, "too many blocks");
     Result<Mapping> segment = Mapping::shareable(kSegmentBytes);
     if (!segment) return fail(segment.error());
+    if (keeper_ != nullptr) keeper_->keep(KeptKind::kDirectory, static_cast<uint32_t>(memory_.size()), *segment);
     // Zeros are absent entries.
     segments_[memory_.size()] = reinterpret_cast<DirectoryEntry*>(segment->bytes().data());
     memory_.push_back(std::move(*segment));

@@ -6,6 +6,7 @@
 //   absent    -> resident  put(): the bytes are there and do not change; the checksum is stored before
 //   resident  -> leaving   begin_leaving(): whoever comes now takes it for absent
 //   leaving   -> resident  stay(): somebody who came before uses it
+//   resident  -> resident  put(): the same bytes are in another place, too
 //   leaving   -> absent    remove(), as resident -> absent: nobody uses it any more
 //
 // Beside its state a word counts the loads that brought nothing: who waits for an absent block to come sees that this
@@ -31,6 +32,7 @@
 #include "concurrency/mutex.h"
 #include "contract/result.h"
 #include "machine/mapping.h"
+#include "slab/memory_keeper.h"
 
 namespace rhizome {
 
@@ -57,12 +59,22 @@ struct DirectoryEntry {
   std::optional<BlockPlace> find() const {
     const uint64_t seen = word.load(std::memory_order_acquire);
     if ((seen & (kResident | kLeaving)) != kResident) return std::nullopt;
-    return BlockPlace{static_cast<uint32_t>(seen >> 32 & 0xFFFF), static_cast<uint32_t>(seen),
-                      checksum.load(std::memory_order_relaxed)};
+    return place(seen);
+  }
+  // For who finds the entry after its owner's end: the bytes of a block that was leaving are there still.
+  std::optional<BlockPlace> find_or_leaving() const {
+    const uint64_t seen = word.load(std::memory_order_acquire);
+    return (seen & kResident) == 0 ? std::nullopt : std::optional(place(seen));
   }
   // Modulo 2^14.
   uint32_t loads_failed() const {
     return static_cast<uint32_t>(word.load(std::memory_order_acquire) >> kLoadsFailedShift);
+  }
+
+ private:
+  BlockPlace place(uint64_t seen) const {
+    return BlockPlace{static_cast<uint32_t>(seen >> 32 & 0xFFFF), static_cast<uint32_t>(seen),
+                      checksum.load(std::memory_order_relaxed)};
   }
 };
 static_assert(sizeof(DirectoryEntry) == 16);
@@ -71,6 +83,9 @@ class BlockDirectory {
  public:
   static constexpr uint32_t kEntriesOfASegment = 1 << 16;
   static constexpr uint64_t kSegmentBytes = uint64_t{kEntriesOfASegment} * sizeof(DirectoryEntry);
+
+  // `keeper` is given each segment before it is used; null: nobody keeps them. Outlives the directory.
+  explicit BlockDirectory(MemoryKeeper* keeper = nullptr) : keeper_(keeper) {}
 
   // Room for the numbers below `count`. kResourceExhausted: the system has no memory for it; there is as much as
   // before.
@@ -95,6 +110,7 @@ class BlockDirectory {
  private:
   DirectoryEntry& entry(uint32_t number) const;
 
+  MemoryKeeper* const keeper_;
   // Segments are added and stay; who knows of one by room() reads it without the lock.
   std::vector<DirectoryEntry*> segments_ = std::vector<DirectoryEntry*>(kSegmentsMax);
   std::atomic<uint32_t> room_{0};

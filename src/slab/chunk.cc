@@ -49,6 +49,21 @@ void Chunk::attach(Mapping memory, const ChunkCut& cut, uint64_t cost, const Wri
   }
 }
 
+void Chunk::attach_adopted(Mapping memory, const ChunkCut& cut, uint64_t cost) {
+  attach(std::move(memory), cut, cost, {});
+  is_adopted_ = true;
+}
+
+void Chunk::adopt(uint16_t place, uint8_t slack, uint64_t checksum) {
+  Slot& adopted_slot = slot(place);
+  const SlotView view = adopted_slot.word.view();
+  RHIZOME_CHECK(is_adopted_ && view.state == SlotState::kFree);
+  adopted_slot.slack = slack;
+  adopted_slot.checksum = checksum;
+  --free_count_;
+  adopted_slot.word.publish({.generation = view.generation + 1, .state = SlotState::kCommitted});
+}
+
 Chunk::Detached Chunk::detach() {
   RHIZOME_CHECK(attached() && empty());
   Detached detached;
@@ -64,11 +79,12 @@ Chunk::Detached Chunk::detach() {
   cut_ = {};
   cost_ = 0;
   free_count_ = 0;
+  is_adopted_ = false;
   return detached;
 }
 
 uint16_t Chunk::take() {
-  RHIZOME_CHECK(!full());
+  RHIZOME_CHECK(!full() && !is_adopted_);
   const uint16_t index = free_head_;
   Slot& taken = slot(index);
   const SlotView view = taken.word.view();

@@ -57,6 +57,10 @@ class Chunk {
   // Gives the chunk its memory. Generations go on from where its earlier life ended. `cost` is what it takes of the
   // budget.
   void attach(Mapping memory, const ChunkCut& cut, uint64_t cost, const Writers& writers);
+  // The same for memory that came with slots in it, and can only be read: none of them is free to be taken, now or
+  // later, and adopt() says which are committed.
+  void attach_adopted(Mapping memory, const ChunkCut& cut, uint64_t cost);
+  void adopt(uint16_t place, uint8_t slack, uint64_t checksum);
   // Only when empty.
   Detached detach();
 
@@ -67,6 +71,7 @@ class Chunk {
   }
 
   bool attached() const { return cut_.slots > 0; }
+  bool adopted() const { return is_adopted_; }
   bool empty() const { return free_count_ == cut_.slots; }
   bool full() const { return free_count_ == 0; }
   uint64_t stride() const { return cut_.stride; }
@@ -92,6 +97,7 @@ class Chunk {
   ChunkCut cut_;
   uint64_t cost_ = 0;
   Writers tail_writers_;  // of what lies idle behind the last slot: an earlier cut may have used it
+  bool is_adopted_ = false;
   uint32_t free_count_ = 0;
   uint16_t free_head_ = 0;
   uint32_t generation_next_ = 0;  // above every generation that this chunk ever gave out

@@ -37,7 +37,7 @@ Result<std::unique_ptr<Slab>> Slab::create(const SlabOptions& options) {
 Slab::Slab(const SlabOptions& options)
     : options_(options),
       chunk_bytes_(usual_chunk_bytes(options.budget_bytes, options.shareable)),
-      chunks_max_(chunks_for(options.budget_bytes, chunk_bytes_)),
+      chunks_max_(std::min(kChunksMax, chunks_for(options.budget_bytes, chunk_bytes_) + options.adopted_chunks_max)),
       chunks_(std::make_unique<Chunk[]>(chunks_max_)) {
   usage_.budget_bytes = options.budget_bytes;
   usage_.used_bytes = sizeof(Slab) + chunks_max_ * (sizeof(Chunk) + sizeof(uint32_t));
@@ -49,7 +49,7 @@ Slab::~Slab() {
   RHIZOME_CHECK(usage_.reserved_slots == 0 && usage_.doomed_slots == 0 && pinned_bytes() == 0);
 }
 
-Result<Reserved> Slab::reserve(uint64_t bytes, uint32_t tenant) {
+Result<Reserved> Slab::reserve(uint64_t bytes, uint32_t tenant, Room room) {
   if (bytes == 0) return fail(Code::kInvalidArgument, "a slot of no bytes");
   if (bytes > options_.budget_bytes) return fail(Code::kResourceExhausted, "slot larger than the memory budget");
   const uint64_t stride = stride_of(bytes);
@@ -62,10 +62,10 @@ Result<Reserved> Slab::reserve(uint64_t bytes, uint32_t tenant) {
     {
       MutexLock lock(mutex_);
       if (take(bytes, tenant, reserved, unclean)) break;
-      if (!try_claim(stride, true, claim)) {
+      if (!try_claim(stride, true, room, claim)) {
         if (cut_an_empty_chunk_again(stride) && take(bytes, tenant, reserved, unclean)) break;
         // When nothing stands empty, what is left of the budget is all there is: a smaller chunk of it.
-        if (!detach_any_empty(leaving) && !try_claim(stride, false, claim)) {
+        if (!detach_any_empty(leaving) && !try_claim(stride, false, room, claim)) {
           return fail(Code::kResourceExhausted, "memory budget spent");
         }
       }
@@ -192,7 +192,7 @@ Status Slab::charge(uint64_t bytes) {
     Leaving leaving;
     {
       MutexLock lock(mutex_);
-      if (bytes <= usage_.budget_bytes - usage_.used_bytes) {
+      if (bytes <= left_bytes(Room::kUsual)) {
         usage_.used_bytes += bytes;
         return {};
       }

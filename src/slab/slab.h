@@ -11,6 +11,11 @@
 // one is cut again for another stride that finds the budget spent, or goes back too. Before a slot is handed out to
 // another tenant than the one that wrote into its memory last, its bytes are cleared.
 //
+// A slab can take over chunks that an earlier process has filled (adopt()). They are mapped read-only and never written
+// to or cut again: their slots are read, pinned and freed as others are, but not handed out, and the chunk goes back
+// with its last one. Its number is not used again. As long as there are such chunks, room for one is left in the budget
+// (the headroom), so that their blocks can be copied into new ones.
+//
 // Thread-safety: everything here may be called from any thread, but a Reserved or a Pinned belongs to
 // one thread at a time and must not outlive its Slab. pin(), committed(), pins() and the release of a pin take no lock,
 // but for the release that frees a doomed slot.
@@ -32,6 +37,7 @@
 #include "machine/mapping.h"
 #include "slab/block_directory.h"
 #include "slab/chunk_cut.h"
+#include "slab/memory_keeper.h"
 #include "slab/slot.h"
 
 namespace rhizome {
@@ -49,6 +55,10 @@ struct SlabOptions {
   bool shareable = false;
   // Chunks stay for good, cut again as it must be: what somebody else has mapped does not come back.
   bool keeps_chunks = false;
+  // Is given each chunk before it is used, and told when an adopted one is gone. Outlives the slab. Null: nobody.
+  MemoryKeeper* keeper = nullptr;
+  // So many chunks may be adopted.
+  uint32_t adopted_chunks_max = 0;
 };
 
 struct SlabUsage {
@@ -61,6 +71,8 @@ struct SlabUsage {
   uint64_t committed_slots = 0;
   uint64_t doomed_slots = 0;
   uint64_t chunks = 0;
+  uint64_t adopted_chunks = 0;    // of those
+  uint64_t retired_chunks = 0;    // adopted ones that went back, since the beginning
   uint64_t chunks_cut_again = 0;  // since the beginning
   uint64_t cleared_bytes = 0;     // since the beginning, because another tenant had written there
 };
@@ -71,6 +83,13 @@ struct ChunkLayout {
   uint64_t bytes = 0;
   uint64_t stride = 0;
   uint32_t slots = 0;
+};
+
+// A committed slot in a chunk that is adopted.
+struct AdoptedSlot {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;
 };
 
 // A chunk that can be emptied: what it holds, none of it pinned when it was looked at.
@@ -90,9 +109,17 @@ class Slab {
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
 
+  enum class Room : uint8_t { kUsual, kWithHeadroom };
   // A slot of exactly `bytes`, 64-byte aligned, with whatever bytes `tenant` left there, or zeros.
   // kInvalidArgument: zero bytes. kResourceExhausted: the budget has no room for it now.
-  Result<Reserved> reserve(uint64_t bytes, uint32_t tenant = 0);
+  Result<Reserved> reserve(uint64_t bytes, uint32_t tenant = 0, Room room = Room::kUsual);
+
+  // Takes over a chunk (Mapping::adopt_shared()) with these slots in it, all of one stride. Returns their names, in
+  // order. kInvalidArgument: places that no chunk of that stride has, or the same one twice. kResourceExhausted: the
+  // budget does not hold it, the headroom and `free_bytes` for the caller, or too many chunks.
+  Result<std::vector<SlotRef>> adopt(Mapping memory, std::span<const AdoptedSlot> slots, uint64_t free_bytes = 0);
+  // Slots in use in an adopted chunk; 0: it is gone.
+  uint32_t adopted_slots_used(uint32_t chunk) const;
 
   // Makes the slot readable for good. `checksum` is kept for whoever reads it.
   SlotRef commit(Reserved reserved, uint64_t checksum);
@@ -142,6 +169,8 @@ class Slab {
   friend class Pinned;
   friend class SlabTestAccess;
 
+  static constexpr uint32_t kNoChunk = UINT32_MAX;
+
   // Chunks with a free slot, by number: the lowest is filled first, so that the others run empty.
   struct SizeClass {
     std::set<uint32_t> open;
@@ -152,6 +181,7 @@ class Slab {
   struct Leaving {
     Mapping memory;
     uint64_t cost = 0;
+    uint32_t adopted_chunk = kNoChunk;  // its number, if it is one
   };
   // Budget and a number for a chunk whose memory is not there yet.
   struct Claim {
@@ -163,7 +193,6 @@ class Slab {
   struct alignas(64) PinnedStripe {
     std::atomic<uint64_t> bytes{0};
   };
-  static constexpr uint32_t kNoChunk = UINT32_MAX;
   static constexpr uint32_t kStripes = 64;
 
   explicit Slab(const SlabOptions& options);
@@ -183,7 +212,10 @@ class Slab {
   bool take(uint64_t bytes, uint32_t tenant, Reserved& reserved, std::span<std::byte>& unclean) REQUIRES(mutex_);
   bool cut_an_empty_chunk_again(uint64_t stride) REQUIRES(mutex_);
   // With `full`, only for a chunk of the usual size; else for what is left of the budget.
-  bool try_claim(uint64_t stride, bool full, Claim& claim) REQUIRES(mutex_);
+  bool try_claim(uint64_t stride, bool full, Room room, Claim& claim) REQUIRES(mutex_);
+  bool take_chunk_number(uint32_t& number) REQUIRES(mutex_);
+  uint64_t left_bytes(Room room) const REQUIRES(mutex_);
+  Leaving retire(uint32_t chunk) REQUIRES(mutex_);
   Result<Mapping> memory_for(const Claim& claim) EXCLUDES(mutex_);
   void give_up(const Claim& claim) REQUIRES(mutex_);
   void attach(uint32_t chunk, Mapping memory, const ChunkCut& cut, uint64_t cost, const Writers& writers)
@@ -207,6 +239,7 @@ class Slab {
   std::map<uint64_t, SizeClass> classes_ GUARDED_BY(mutex_);  // by stride
   SlabUsage usage_ GUARDED_BY(mutex_);
   uint64_t free_slots_bytes_ GUARDED_BY(mutex_) = 0;
+  uint64_t headroom_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rhizome

@@ -33,7 +33,7 @@ std::optional<SpareChunk> Slab::emptiest_chunk(uint64_t bytes) const {
   const uint64_t left = usage_.budget_bytes - usage_.used_bytes;
   for (uint32_t i = 0; i < chunks_count_; ++i) {
     const Chunk& chunk = chunks_[i];
-    if (!chunk.attached() || chunk.stride() == stride || chunk.cost() + left < cost_wanted) continue;
+    if (!chunk.attached() || chunk.adopted() || chunk.stride() == stride || chunk.cost() + left < cost_wanted) continue;
     candidates.emplace_back(chunk.used_count() * chunk.stride(), i);
   }
   std::sort(candidates.begin(), candidates.end());
@@ -115,8 +115,25 @@ bool Slab::take(uint64_t bytes, uint32_t tenant, Reserved& reserved, std::span<s
   return true;
 }
 
-bool Slab::try_claim(uint64_t stride, bool full, Claim& claim) {
+// The headroom may be in use already, by who may use it.
+uint64_t Slab::left_bytes(Room room) const {
   const uint64_t left = usage_.budget_bytes - usage_.used_bytes;
+  return room == Room::kWithHeadroom ? left : left - std::min(left, headroom_bytes_);
+}
+
+bool Slab::take_chunk_number(uint32_t& number) {
+  if (!unused_chunks_.empty()) {
+    number = unused_chunks_.back();
+    unused_chunks_.pop_back();
+    return true;
+  }
+  if (chunks_count_ == chunks_max_) return false;
+  number = chunks_count_++;
+  return true;
+}
+
+bool Slab::try_claim(uint64_t stride, bool full, Room room, Claim& claim) {
+  const uint64_t left = left_bytes(room);
   ChunkCut cut = full_cut(stride, chunk_bytes_);
   if (cost(cut) > left) {
     if (full) return false;
@@ -126,14 +143,7 @@ bool Slab::try_claim(uint64_t stride, bool full, Claim& claim) {
       cut = tight_cut(stride, cut.slots - 1);
     if (cut.slots == 0) return false;
   }
-  if (!unused_chunks_.empty()) {
-    claim.chunk = unused_chunks_.back();
-    unused_chunks_.pop_back();
-  } else if (chunks_count_ < chunks_max_) {
-    claim.chunk = chunks_count_++;
-  } else {
-    return false;
-  }
+  if (!take_chunk_number(claim.chunk)) return false;
   claim.cut = cut;
   claim.cost = cost(cut);
   usage_.used_bytes += claim.cost;
@@ -146,7 +156,10 @@ Result<Mapping> Slab::memory_for(const Claim& claim) {
     const Status described = chunk.describe();
     if (!described) return fail(described.error());
   }
-  return options_.shareable ? Mapping::shareable(claim.cut.memory_bytes) : Mapping::resident(claim.cut.memory_bytes);
+  if (!options_.shareable) return Mapping::resident(claim.cut.memory_bytes);
+  Result<Mapping> memory = Mapping::shareable(claim.cut.memory_bytes);
+  if (memory && options_.keeper != nullptr) options_.keeper->keep(KeptKind::kChunk, claim.chunk, *memory);
+  return memory;
 }
 
 void Slab::give_up(const Claim& claim) {
@@ -190,6 +203,10 @@ void Slab::slot_freed(SlotRef ref, Leaving& leaving) {
   Chunk& chunk = chunks_[number];
   usage_.stored_bytes -= chunk.bytes(place).size();
   chunk.give_back(place);
+  if (chunk.adopted()) {
+    if (chunk.empty()) leaving = retire(number);
+    return;
+  }
   free_slots_bytes_ += slot_cost(chunk.stride());
   SizeClass& size_class = classes_.at(chunk.stride());
   size_class.open.insert(number);
@@ -233,6 +250,9 @@ bool Slab::detach_any_empty(Leaving& leaving) {
 void Slab::finish(Leaving leaving) {
   if (leaving.cost == 0) return;
   leaving.memory.reset();
+  if (leaving.adopted_chunk != kNoChunk && options_.keeper != nullptr) {
+    options_.keeper->drop(KeptKind::kChunk, leaving.adopted_chunk);
+  }
   MutexLock lock(mutex_);
   usage_.used_bytes -= leaving.cost;
 }

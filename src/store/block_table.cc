@@ -76,6 +76,29 @@ Location BlockTable::add_below(uint32_t keyspace, const BlockKey& key, uint32_t 
   return location;
 }
 
+void BlockTable::add_copy(Location location, uint32_t image_bytes) {
+  const MutexLock lock(mutex_);
+  Block& block = blocks_[location];
+  RHIZOME_CHECK(block.state == BlockState::kResident && block.image_bytes == 0);
+  block.image_bytes = image_bytes;
+  ++counts_.copies;
+  below_.try_emplace(block.key, location);
+}
+
+bool BlockTable::relocate(Location location, SlotRef from, SlotRef to, const BlockPlace& place) {
+  const MutexLock lock(mutex_);
+  Block& block = blocks_[location];
+  if (block.state != BlockState::kResident || block.slot != from || block.pins > 0 || block.is_leaving) return false;
+  block.slot = to;
+  tell(location, place);
+  return true;
+}
+
+bool BlockTable::is_in(Location location, SlotRef slot) const {
+  const MutexLock lock(mutex_);
+  return blocks_[location].state == BlockState::kResident && blocks_[location].slot == slot;
+}
+
 void BlockTable::set_has_children(Location location) {
   const MutexLock lock(mutex_);
   blocks_[location].has_children = true;
@@ -282,6 +305,15 @@ void BlockTable::use_all(std::span<const Location> locations) {
   const MutexLock lock(mutex_);
   for (const Location location : locations) {
     if (location < blocks_.size() && blocks_[location].state == BlockState::kResident) use(location);
+  }
+}
+
+void BlockTable::collect_keyspaces(std::span<const Location> locations, std::vector<uint32_t>& out) const {
+  const MutexLock lock(mutex_);
+  for (const Location location : locations) {
+    if (location >= blocks_.size()) continue;
+    const Block& block = blocks_[location];
+    if (block.state == BlockState::kResident) out.push_back(block.keyspace);
   }
 }
 

@@ -8,6 +8,7 @@
 //   below -> loading        await(): one load, whoever asks
 //   loading -> resident     land(), with the epoch of await()
 //   loading -> below        give_up_load()
+//   resident -> resident    relocate(): in another slot
 //   any -> free             forget(): the index has let go of the number
 //
 // A block that a tier has forgotten and memory has not is gone: it is found no more, and the store takes it out of the
@@ -68,6 +69,13 @@ class BlockTable {
   };
   Location add(const New& block);
   Location add_below(uint32_t keyspace, const BlockKey& key, uint32_t image_bytes);
+  // A tier has a copy of a resident block that was just added.
+  void add_copy(Location location, uint32_t image_bytes);
+  // The block's bytes are in the slot `to` as well, at `place`, and that is its slot from now on; `from` is the
+  // caller's. False, and nothing has changed: it is not, or no longer, in `from`, is pinned or about to leave.
+  bool relocate(Location location, SlotRef from, SlotRef to, const BlockPlace& place);
+  // Whether relocate() could work some time.
+  bool is_in(Location location, SlotRef slot) const;
   // Another block continues this one.
   void set_has_children(Location location);
 
@@ -119,6 +127,8 @@ class BlockTable {
   std::optional<SlotRef> end_demotion(BlockRef ref, bool stays);
   // Readers in other processes have used them. Any numbers will do.
   void use_all(std::span<const Location> locations);
+  // The keyspace of each of them that is in memory. Any numbers will do.
+  void collect_keyspaces(std::span<const Location> locations, std::vector<uint32_t>& out) const;
   bool is_resident_and_free(Location location) const;
   bool is_below(Location location) const { return state(location) == BlockState::kBelow; }
   bool is_gone(Location location) const { return state(location) == BlockState::kGone; }

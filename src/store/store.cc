@@ -55,6 +55,11 @@ uint64_t choose_below_max(const StoreOptions& options) {
   return options.tier == nullptr ? 0 : options.memory_bytes / kShareOfBelow / below_block_bytes(options);
 }
 
+uint32_t count_chunks(std::span<const KeptMemory> kept) {
+  return static_cast<uint32_t>(
+      std::ranges::count_if(kept, [](const KeptMemory& piece) { return piece.kind == KeptKind::kChunk; }));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::create(StoreOptions options, Counters& counters) {
@@ -66,7 +71,9 @@ Result<std::unique_ptr<Store>> Store::create(StoreOptions options, Counters& cou
   Result<std::unique_ptr<Slab>> slab = Slab::create({.budget_bytes = options.memory_bytes,
                                                      .overhead_bytes = slot_overhead_bytes(options),
                                                      .shareable = options.remote_readers != nullptr,
-                                                     .keeps_chunks = options.remote_readers != nullptr});
+                                                     .keeps_chunks = options.remote_readers != nullptr,
+                                                     .keeper = options.keeper,
+                                                     .adopted_chunks_max = count_chunks(options.kept)});
   if (!slab) return fail(slab.error());
   uint64_t charged = sizeof(Store) + (options.keyspaces_max + 1) * sizeof(std::atomic<Opened*>);
   if (options.tier != nullptr) {
@@ -85,8 +92,10 @@ Result<std::unique_ptr<Store>> Store::create(StoreOptions options, Counters& cou
     index_memory = std::move(*mapped);
   }
   if (!(*slab)->charge(charged)) return fail(Code::kInvalidArgument, "memory budget too small");
+  std::vector<KeptMemory> kept = std::exchange(options.kept, {});
   auto store = std::unique_ptr<Store>(
       new Store(std::move(options), std::move(*slab), std::move(index_memory), charged, counters));
+  if (!kept.empty()) store->adopt(std::move(kept));
   if (store->mover_ != nullptr && store->options_.tiering.background) {
     Result<Thread> thread =
         start_thread("rhizome-mover", [&store = *store](const std::stop_token& stop) { store.run(stop); });
@@ -105,7 +114,8 @@ Store::Store(StoreOptions options, std::unique_ptr<Slab> slab, Mapping index_mem
       index_memory_(std::move(index_memory)),
       remote_uses_(options_.remote_readers == nullptr ? nullptr
                                                       : std::make_unique<RemoteUses>(*options_.remote_readers)),
-      directory_(options_.remote_readers == nullptr ? nullptr : std::make_unique<BlockDirectory>()),
+      directory_(options_.remote_readers == nullptr ? nullptr : std::make_unique<BlockDirectory>(options_.keeper)),
+      book_(options_.keeper == nullptr ? nullptr : std::make_unique<KeyspaceBook>(*options_.keeper)),
       table_(choose_below_max(options_), directory_.get()),
       index_({.block_tokens = options_.block_tokens,
               .roots_max = options_.keyspaces_max,

@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <unordered_map>
 #include <vector>
 
 #include "block/block_key.h"
@@ -30,10 +31,12 @@
 #include "machine/mapping.h"
 #include "machine/thread.h"
 #include "slab/block_directory.h"
+#include "slab/memory_keeper.h"
 #include "slab/slab.h"
 #include "store/block_draft.h"
 #include "store/block_table.h"
 #include "store/demotion.h"
+#include "store/keyspace_book.h"
 #include "store/load_split.h"
 #include "store/mover.h"
 #include "store/remote_uses.h"
@@ -44,6 +47,8 @@
 
 namespace rhizome {
 
+class Recovered;
+
 struct StoreOptions {
   uint64_t memory_bytes = 0;  // hard budget of slots, of what describes them, and of I/O buffers
   uint32_t block_tokens = 16;
@@ -53,6 +58,17 @@ struct StoreOptions {
   TieringOptions tiering = {};
   // Who reads from other processes what lies in shared memory then (Store::shared()). Outlives the store; null: nobody.
   RemoteReaders* remote_readers = nullptr;
+  // With remote readers: who keeps memory beyond this process, and what a former one has left. The keeper outlives the
+  // store; null: nobody.
+  MemoryKeeper* keeper = nullptr;
+  std::vector<KeptMemory> kept = {};
+};
+
+// What a store has taken over of a former process's memory.
+struct Adoption {
+  uint64_t offered_blocks = 0;
+  uint64_t warm_blocks = 0;
+  uint64_t warm_bytes = 0;  // of memory
 };
 
 class Store {
@@ -129,6 +145,11 @@ class Store {
   // Moves what can be moved now between memory and the tier; false: nothing. The store's own thread calls it.
   bool step();
 
+  // Copies blocks out of memory that was taken over into memory of its own, about `bytes_max` at most, so that it can
+  // be given back. False: nothing is left to do, now or ever.
+  bool move_adopted(uint64_t bytes_max);
+  const Adoption& adoption() const { return adoption_; }
+
   BlockCounts block_counts() const { return table_.counts(); }
 
   // What readers in other processes map, read-only: the index, the directory of its blocks, and by and by the chunks
@@ -141,6 +162,8 @@ class Store {
   Shared shared() const;
   // Where a look-up in the shared index begins. Run 0: the keyspace is not open, or has nothing.
   SharedRoot shared_root(Root root) const { return index_.shared_root(root); }
+  // Bytes in memory of all blocks on the paths to these runs, each counted once. Any numbers will do.
+  uint64_t bytes_on_paths(std::span<const RunId> runs) const;
   // Blocks that are on their way into the tier and nowhere else, and bytes of the buffers that are lent for such.
   size_t around_blocks() const { return mover_ == nullptr ? 0 : mover_->around().blocks(); }
   uint64_t lent_bytes() const { return mover_ == nullptr ? 0 : mover_->lent_bytes(); }
@@ -157,6 +180,22 @@ class Store {
     Root root;
     BlockKey root_key;
     KeyspaceForm form;
+  };
+  // Of a former process, whose keyspace is not open yet.
+  struct LeftBlock {
+    IdentityRecord identity;
+    SlotRef slot;
+  };
+  // A chunk of a former process, and the blocks that were in it when it was taken over.
+  struct AdoptedBlock {
+    Location location = 0;
+    SlotRef slot;
+    uint32_t keyspace = 0;
+  };
+  struct AdoptedChunk {
+    uint32_t number = 0;
+    uint32_t tries = 0;
+    std::vector<AdoptedBlock> blocks = {};
   };
 
   Store(StoreOptions options, std::unique_ptr<Slab> slab, Mapping index_memory, uint64_t charged, Counters& counters);
@@ -185,8 +224,18 @@ class Store {
   void send_around(const Opened& keyspace, BlockDraft& draft);
   bool publish_around();
 
+  // store_adopt.cc
+  void adopt(std::vector<KeptMemory> kept);
+  void note_adopted(Location location, SlotRef slot, uint32_t keyspace);
+  std::optional<AdoptedChunk> take_emptiest_adopted();
+  bool empty_adopted(AdoptedChunk& chunk, uint64_t& bytes_left);
+  bool make_room_of_adopted();
+
   // store_open.cc
-  void recover(const Opened& keyspace);
+  static uint64_t opened_bytes(const Keyspace& keyspace);
+  void recover(const Opened& keyspace) REQUIRES(open_mutex_);
+  void describe_recovered(const Opened& keyspace, Recovered& found, std::vector<SlotRef>& unknown);
+  size_t insert_recovered(const Opened& keyspace, Recovered& found);
   void bound_recovered();
 
   // store_read.cc
@@ -227,6 +276,7 @@ class Store {
   const std::unique_ptr<RemoteUses> remote_uses_;
   std::atomic<uint32_t> reservations_{0};
   const std::unique_ptr<BlockDirectory> directory_;
+  const std::unique_ptr<KeyspaceBook> book_;  // null without a keeper
   BlockTable table_;
   Index index_;
   Demotion demotion_;
@@ -237,6 +287,12 @@ class Store {
   // By root, written once under open_mutex_, read without a lock.
   const std::unique_ptr<std::atomic<Opened*>[]> opened_;
   std::vector<std::unique_ptr<Opened>> owned_ GUARDED_BY(open_mutex_);
+  std::unordered_map<BlockKey, std::vector<LeftBlock>, BlockKeyHash> left_in_memory_ GUARDED_BY(open_mutex_);
+
+  Mutex adopted_mutex_;
+  std::vector<AdoptedChunk> adopted_ GUARDED_BY(adopted_mutex_);  // less the one that somebody works on
+  std::atomic<bool> has_adopted_{false};
+  Adoption adoption_;  // written before anybody else knows the store
 
   Mutex used_mutex_;
   std::atomic<uint64_t> flush_deadline_ns_{0};

@@ -1,9 +1,8 @@
 // Opening keyspaces, and finding again what a former process left in the tier.
-#include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "contract/check.h"
+#include "store/recovered.h"
 #include "store/store.h"
 #include "telemetry/log.h"
 
@@ -13,23 +12,12 @@ namespace {
 // Beside its encoding, kept once, and its record: a tree without blocks and its places in the tables.
 constexpr uint64_t kKeyspaceOverheadBytes = 512;
 
-// Blocks that a tier gave back, as a forest.
-struct Recovered {
-  static constexpr uint32_t kNone = UINT32_MAX;
-
-  struct Block {
-    uint32_t parent = kNone;
-    bool has_children = false;
-    bool is_inserted = false;
-    Location location = 0;
-  };
-
-  std::vector<Block> blocks;
-  std::vector<Token> tokens;  // of all of them, one behind the other
-  std::unordered_map<BlockKey, uint32_t, BlockKeyHash> by_key;
-};
-
 }  // namespace
+
+// Of memory, without its page of the book.
+uint64_t Store::opened_bytes(const Keyspace& keyspace) {
+  return sizeof(Opened) + keyspace.encoding().size() + kKeyspaceOverheadBytes;
+}
 
 Result<Root> Store::open(const Keyspace& keyspace, const BlockGeometry& geometry) {
   if (!geometry.is_valid()) return fail(Code::kInvalidArgument, "a block without payload, or of no shape");
@@ -56,8 +44,9 @@ Result<Root> Store::open(const Keyspace& keyspace, const BlockGeometry& geometry
     if (known->form.geometry != geometry) return fail(Code::kInvalidArgument, "the keyspace has another block shape");
     return *root;
   }
-  const uint64_t bytes = sizeof(Opened) + keyspace.encoding().size() + kKeyspaceOverheadBytes;
-  while (!slab_->charge(bytes)) {
+  const uint64_t bytes = opened_bytes(keyspace);
+  const uint64_t book_bytes = book_ == nullptr ? 0 : book_->bytes_needed(keyspace);
+  while (!slab_->charge(bytes + book_bytes)) {
     if (!make_room()) return fail(Code::kResourceExhausted, "no memory for another keyspace");
   }
   owned_.push_back(std::make_unique<Opened>());
@@ -65,11 +54,13 @@ Result<Root> Store::open(const Keyspace& keyspace, const BlockGeometry& geometry
   made.root = *root;
   made.form = form;
   made.root_key = root_key(form.digest);
-  if (mover_ != nullptr) {
-    mover_->open(root->value, form);
-    recover(made);
-    bound_recovered();
+  // Before a block of it can be committed.
+  if (book_ != nullptr && !book_->add(keyspace, geometry)) {
+    log_once("store.book", "a keyspace could not be written down: its blocks will not outlive this process");
   }
+  if (mover_ != nullptr) mover_->open(root->value, form);
+  recover(made);
+  if (mover_ != nullptr) bound_recovered();
   opened_[root->value].store(&made, std::memory_order_release);  // pairs with the acquire in opened()
   publish_used();
   return *root;
@@ -82,49 +73,84 @@ void Store::bound_recovered() {
   mover_->tier().bound_recovered((below_max_ - below) * below_block_bytes_);
 }
 
-// The index is told once for each end of a path; each block is inserted with the first end that it leads to.
 void Store::recover(const Opened& keyspace) {
-  Recovered found;
-  mover_->tier().for_each_recovered(keyspace.form.digest, [&](const RecoveredBlock& block) {
-    const size_t depth = block.position / options_.block_tokens;
-    const auto parent = found.by_key.find(block.parent);
-    const bool is_first = depth == 0 && block.parent == keyspace.root_key;
-    if (block.tokens.size() != options_.block_tokens || (!is_first && parent == found.by_key.end())) return;
-    if (found.blocks.size() >= below_max_ || found.by_key.contains(block.key)) return;
-    // A key is what its parent and its tokens make it.
-    if (next_key(block.parent, block.tokens) != block.key || block.image_bytes > UINT32_MAX) return;
-    Recovered::Block added;
-    if (!is_first) {
-      added.parent = parent->second;
-      found.blocks[added.parent].has_children = true;
+  Recovered found(options_.block_tokens);
+  std::vector<SlotRef> unknown;
+  if (const auto left = left_in_memory_.extract(BlockKey{keyspace.form.digest}); !left.empty()) {
+    for (const LeftBlock& block : left.mapped()) {
+      const IdentityRecord& identity = block.identity;
+      const bool is_new = found.add_in_memory(identity.parent, identity.position, identity.tokens, block.slot);
+      if (!is_new) unknown.push_back(block.slot);
     }
-    added.location = table_.add_below(keyspace.root.value, block.key, static_cast<uint32_t>(block.image_bytes));
-    found.by_key.emplace(block.key, static_cast<uint32_t>(found.blocks.size()));
-    found.blocks.push_back(added);
-    found.tokens.insert(found.tokens.end(), block.tokens.begin(), block.tokens.end());
-  });
-  mover_->tier().forget_recovered(keyspace.form.digest);
+  }
+  if (mover_ != nullptr) {
+    mover_->tier().for_each_recovered(keyspace.form.digest, [&](const RecoveredBlock& block) {
+      if (block.image_bytes > UINT32_MAX) return;
+      found.add_in_tier(block.key, block.parent, static_cast<uint32_t>(block.position), block.tokens,
+                        static_cast<uint32_t>(block.image_bytes));
+    });
+    mover_->tier().forget_recovered(keyspace.form.digest);
+  }
+  describe_recovered(keyspace, found, unknown);
+  const size_t inserted_blocks = insert_recovered(keyspace, found);
+  std::vector<Location> not_inserted;
+  for (const Recovered::Block& block : found.blocks()) {
+    if (block.is_linked && !block.is_inserted) not_inserted.push_back(block.location);
+  }
+  forget(not_inserted);
+  for (const SlotRef slot : unknown)
+    free_slot(slot);
+  if (inserted_blocks > 0) {
+    log_info("{} blocks of this model ({} tokens) are warm from before", inserted_blocks,
+             inserted_blocks * options_.block_tokens);
+  }
+}
+
+// Blocks that hang together with the root get a location each; the slots of the others go to `unknown`.
+void Store::describe_recovered(const Opened& keyspace, Recovered& found, std::vector<SlotRef>& unknown) {
+  const uint64_t now = mover_ != nullptr ? now_ns() : 0;
+  uint64_t below = 0;
+  for (const uint32_t at : found.in_order()) {
+    Recovered::Block& block = found.blocks()[at];
+    if (!found.link(at, keyspace.root_key) || (!block.slot && below >= below_max_)) {
+      if (block.slot) unknown.push_back(*block.slot);
+      continue;
+    }
+    block.is_linked = true;
+    if (block.parent != Recovered::kNone) found.blocks()[block.parent].has_children = true;
+    if (!block.slot) {
+      ++below;
+      block.location = table_.add_below(keyspace.root.value, block.key, block.image_bytes);
+      continue;
+    }
+    block.location = table_.add({.keyspace = keyspace.root.value,
+                                 .key = block.key,
+                                 .slot = *block.slot,
+                                 .now_ns = now,
+                                 .place = slab_->place(*block.slot)});
+    if (block.image_bytes > 0) table_.add_copy(block.location, block.image_bytes);
+    note_adopted(block.location, *block.slot, keyspace.root.value);
+  }
+}
+
+// The index is told once for each end of a path; each block is inserted with the first end that it leads to.
+size_t Store::insert_recovered(const Opened& keyspace, Recovered& found) {
+  std::vector<Recovered::Block>& blocks = found.blocks();
   std::vector<uint32_t> path;
   std::vector<Token> tokens;
   std::vector<Location> locations;
   std::vector<Location> canonical;
   size_t inserted_blocks = 0;
-  for (uint32_t end = 0; end < found.blocks.size(); ++end) {
-    if (found.blocks[end].has_children) continue;
-    path.clear();
-    for (uint32_t at = end; at != Recovered::kNone; at = found.blocks[at].parent)
-      path.push_back(at);
-    std::reverse(path.begin(), path.end());
-    tokens.clear();
+  for (uint32_t end = 0; end < blocks.size(); ++end) {
+    if (blocks[end].has_children || !blocks[end].is_linked) continue;
+    found.path_to(end, path, tokens);
     locations.clear();
     uint32_t first = 0;
     for (const uint32_t at : path) {
-      const auto begin = found.tokens.begin() + static_cast<std::ptrdiff_t>(size_t{at} * options_.block_tokens);
-      tokens.insert(tokens.end(), begin, begin + options_.block_tokens);
-      if (found.blocks[at].is_inserted) {
+      if (blocks[at].is_inserted) {
         ++first;
       } else {
-        locations.push_back(found.blocks[at].location);
+        locations.push_back(blocks[at].location);
       }
     }
     canonical.resize(locations.size());
@@ -133,19 +159,13 @@ void Store::recover(const Opened& keyspace) {
     if (!inserted) continue;  // no memory in the index: these stay unknown
     const Status released = index_.release(std::move(inserted->handle));
     RHIZOME_CHECK(released.has_value());
-    for (const uint32_t at : path)
-      found.blocks[at].is_inserted = true;
+    for (const uint32_t at : path) {
+      blocks[at].is_inserted = true;
+      if (blocks[at].has_children) table_.set_has_children(blocks[at].location);
+    }
     inserted_blocks += locations.size();
   }
-  std::vector<Location> unknown;
-  for (const Recovered::Block& block : found.blocks) {
-    if (!block.is_inserted) unknown.push_back(block.location);
-  }
-  forget(unknown);
-  if (inserted_blocks > 0) {
-    log_info("{} blocks of this model ({} tokens) are warm from before", inserted_blocks,
-             inserted_blocks * options_.block_tokens);
-  }
+  return inserted_blocks;
 }
 
 }  // namespace rhizome

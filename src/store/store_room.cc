@@ -1,5 +1,7 @@
 // Room: who leaves when memory is short, and what happens to what left.
+#include <algorithm>
 #include <array>
+#include <vector>
 
 #include "contract/check.h"
 #include "store/store.h"
@@ -29,6 +31,7 @@ std::optional<Reserved> Store::take_slot(const Opened& keyspace) {
 bool Store::make_room() {
   // What readers in other processes held when it was removed: nobody tells when they let go.
   if (remote_uses_ != nullptr && reap()) return true;
+  if (make_room_of_adopted()) return true;
   if (mover_ == nullptr) return evict(1, false) > 0;
   note_remote_uses();
   if (demotion_.demote(remote_uses_ == nullptr ? 1 : kSharedDemotions, kLooksMax) > 0) return true;
@@ -47,6 +50,22 @@ void Store::note_remote_uses() {
   for (const RunId run : remote_uses_->take())
     index_.collect_path(run, used);
   if (!used.empty()) table_.use_all(used);
+}
+
+uint64_t Store::bytes_on_paths(std::span<const RunId> runs) const {
+  std::vector<Location> locations;
+  for (const RunId run : runs)
+    index_.collect_path(run, locations);
+  std::ranges::sort(locations);
+  locations.erase(std::unique(locations.begin(), locations.end()), locations.end());
+  std::vector<uint32_t> keyspaces;
+  table_.collect_keyspaces(locations, keyspaces);
+  uint64_t bytes = 0;
+  for (const uint32_t keyspace : keyspaces) {
+    const Opened* const found = opened_[keyspace].load(std::memory_order_acquire);
+    if (found != nullptr) bytes += found->form.slot_bytes;
+  }
+  return bytes;
 }
 
 size_t Store::evict(size_t blocks, bool resident_only) {

@@ -1,0 +1,101 @@
+// What a node has to do with its keeper (node/keeper.h): it takes what the node before it has left, and hands over what
+// the next one is to have.
+//
+// When the keeper is gone the node goes on without: that is said once, and the next node starts cold.
+//
+// Thread-safety: everything here may be called from any thread, but for start(), take() and drop_former(), which belong
+// to who starts the node.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "block/sha256.h"
+#include "concurrency/mutex.h"
+#include "machine/descriptor.h"
+#include "machine/local_socket.h"
+#include "machine/process.h"
+#include "node/keeper.h"
+#include "slab/memory_keeper.h"
+
+namespace rhizome {
+
+// Under which a piece of memory is held. All that a node must know before it looks into it is here, so that one of
+// another version or configuration looks into none.
+struct KeptLabel {
+  // Counts up with whatever gives these bytes another meaning: the label, an entry of the directory, an identity, the
+  // keyspace book.
+  static constexpr uint64_t kFormat = 0x31'50'45'45'4b'5a'52;  // "RZKEEP1"
+
+  uint64_t format = kFormat;
+  uint64_t life = 0;
+  uint64_t bytes = 0;
+  KeptKind kind = KeptKind::kChunk;
+  uint32_t number = 0;
+  uint32_t block_tokens = 0;
+  uint32_t unused = 0;
+  Digest tenant{};  // of its name
+};
+static_assert(sizeof(KeptLabel) == 72);
+
+class KeeperLink {
+ public:
+  // Reaches the keeper, starting one where there is none, and takes over what it holds. Errors: there is no keeper.
+  static Result<std::unique_ptr<KeeperLink>> start(const KeeperOptions& options);
+
+  // What a former node of that configuration has left, checked and mapped.
+  std::vector<KeptMemory> take(std::string_view tenant, uint32_t block_tokens);
+  // The keeper forgets what it held before this node; what nobody has taken is of another configuration.
+  void drop_former();
+
+  void hold(const KeptLabel& label, int descriptor);
+  void drop(const KeptLabel& label);
+  // The keeper ends, and what it holds goes: nobody is to come.
+  void end();
+
+ private:
+  using LabelBytes = std::array<std::byte, sizeof(KeptLabel)>;
+  struct Former {
+    std::vector<std::byte> label;
+    Descriptor descriptor;  // none: it was taken
+  };
+
+  KeeperLink(LocalSocket socket, Child child) : child_(std::move(child)), socket_(std::move(socket)) {}
+  Status claim();
+  Status send(KeeperVerb verb, std::span<const std::byte> label, std::span<const int> descriptors, uint64_t wait_ns);
+  void tell(KeeperVerb verb, std::span<const std::byte> label, std::span<const int> descriptors);
+
+  Child child_;
+  std::vector<Former> former_;
+  Mutex mutex_;
+  LocalSocket socket_ GUARDED_BY(mutex_);
+};
+
+// What the store of one domain hands over.
+class DomainKeeper final : public MemoryKeeper {
+ public:
+  // `link` outlives this.
+  DomainKeeper(KeeperLink& link, std::string_view tenant, uint32_t block_tokens, uint64_t life);
+
+  void keep(KeptKind kind, uint32_t number, const Mapping& memory) override;
+  void drop(KeptKind kind, uint32_t number) override;
+
+ private:
+  KeptLabel label_of(KeptKind kind, uint32_t number) const;
+
+  KeeperLink& link_;
+  KeptLabel common_;
+  // The bytes of what was handed over are a part of its label.
+  mutable Mutex mutex_;
+  std::map<std::pair<KeptKind, uint32_t>, uint64_t> bytes_ GUARDED_BY(mutex_);
+};
+
+}  // namespace rhizome
