@@ -78,7 +78,7 @@ NodeChoice::Found NodeChoice::find_host(const std::string& host_path) {
   if (node) {
     auto watch = ProcessWatch::of_peer(node->socket());
     if (!watch) return Found::kNobody;
-    host_ = std::move(*watch);
+    host_ = std::make_unique<ProcessWatch>(std::move(*watch));
     socket_path_ = host_path;
     memory_bytes_ = node->memory_bytes();
     say_attached(*node, flags_);
@@ -123,7 +123,7 @@ void NodeChoice::choose_at(const std::string& host_path, const std::string& priv
 void NodeChoice::watch_host() {
   Result<Poller> poller = Poller::create();
   if (!poller) return;
-  poller_ = std::move(*poller);
+  poller_ = std::make_unique<Poller>(std::move(*poller));
   auto thread = start_thread("rhizome-host", [this](const std::stop_token& stop) { follow_host(stop); });
   if (thread) thread_ = std::move(*thread);
 }
@@ -153,7 +153,7 @@ bool NodeChoice::take_over() {
   const auto other = NodeInquiry::open(path, flags_.tenant, flags_.block_tokens);
   if (other) {
     auto watch = ProcessWatch::of_peer(other->socket());
-    if (watch) host_ = std::move(*watch);
+    if (watch) host_ = std::make_unique<ProcessWatch>(std::move(*watch));
     return false;
   }
   if (other.error().pid != 0) return false;  // somebody is there, and does not take us

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -65,8 +64,8 @@ class NodeChoice {
 
   Mutex mutex_;
   std::unique_ptr<OwnNode> own_ GUARDED_BY(mutex_);
-  std::optional<ProcessWatch> host_;  // the thread's, once that runs
-  std::optional<Poller> poller_;      // wakes the thread
+  std::unique_ptr<ProcessWatch> host_;  // of who is the host's node; the thread's, once that runs
+  std::unique_ptr<Poller> poller_;      // wakes the thread
   Thread thread_;
 };
 

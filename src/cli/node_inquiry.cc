@@ -22,9 +22,9 @@ tl::expected<NodeInquiry, NoTalk> NodeInquiry::open(const std::string& socket_pa
   const Result<PeerCredentials> peer = socket->peer_credentials();
   if (!peer) return tl::unexpected(NoTalk{peer.error().code, peer.error().reason, 0});
   NodeInquiry inquiry(std::move(*socket), peer->pid);
-  auto welcome = inquiry.ask<WelcomeFrame>(HelloFrame{.block_tokens = block_tokens, .tenant = tenant});
+  const auto welcome = inquiry.ask<WelcomeFrame>(HelloFrame{.block_tokens = block_tokens, .tenant = tenant});
   if (!welcome) return tl::unexpected(welcome.error());
-  inquiry.welcome_ = std::move(*welcome);
+  inquiry.welcome_ = *welcome;
   return inquiry;
 }
 

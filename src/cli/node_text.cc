@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 
@@ -57,7 +58,7 @@ std::string disk_text(const NodeStats& stats) {
 std::string bar(double filled, size_t width) {
   const size_t cells = std::min(kBarMost, width > kNameWidth + kTextWidth ? width - kNameWidth - kTextWidth : 0);
   if (cells < 4) return "";
-  const auto full = static_cast<size_t>(filled * static_cast<double>(cells) + 0.5);
+  const auto full = static_cast<size_t>(std::lround(filled * static_cast<double>(cells)));
   return "[" + std::string(full, '#') + std::string(cells - full, '-') + "] ";
 }
 
