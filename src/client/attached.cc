@@ -5,6 +5,7 @@
 #include <deque>
 #include <list>
 #include <optional>
+#include <stop_token>
 #include <unordered_map>
 #include <utility>
 
@@ -16,6 +17,8 @@
 #include "concurrency/epochs.h"
 #include "contract/check.h"
 #include "machine/clock.h"
+#include "machine/descriptor.h"
+#include "machine/poller.h"
 #include "machine/thread.h"
 #include "slab/block_copy.h"
 #include "telemetry/counters.h"
@@ -113,9 +116,17 @@ class AttachedClient final : public Client {
     current_.store(&attachments_.emplace_back(std::move(session), ++last_attachment_), std::memory_order_release);
   }
   ~AttachedClient() override {
+    if (watcher_.joinable()) {
+      watcher_.request_stop();
+      watched_->wake();
+      watcher_.join();
+    }
     const MutexLock lock(mutex_);
     RHIZOME_CHECK(drafts_.empty());
   }
+
+  // Notices the end of the node, and its return, without being asked. Where there is no thread to be had, calls do.
+  void start_watching();
 
   uint32_t block_tokens() const override { return block_tokens_; }
   Result<KeyspaceId> open(const Keyspace& keyspace, const BlockGeometry& geometry) override;
@@ -172,6 +183,13 @@ class AttachedClient final : public Client {
   Status refresh_root(AttachedSession& session, OpenedKeyspace& opened);
   Identity identity_of(const KnownKeyspace& keyspace, std::span<const Token> prompt, size_t block,
                        const BlockKey& parent) const;
+  void watch(const std::stop_token& stop);
+  // Of which session this is the socket; what the node is told of each new one.
+  struct Watched {
+    uint64_t number = UINT64_MAX;
+    Descriptor socket;
+  };
+  void watch_session(Attachment& attachment, Watched& watched);
   void end_before(Hit& hit, AttachedHit& state, size_t block, Reason reason);
   void report(AttachedHit& state, std::span<const Token> prompt, size_t block);
   // Blocks of a prompt, as a question names them; the tokens are in staging memory while `piece` lives.
@@ -198,6 +216,9 @@ class AttachedClient final : public Client {
   uint64_t attached_ns_ GUARDED_BY(mutex_) = 0;
   std::unordered_map<uint64_t, Written> drafts_ GUARDED_BY(mutex_);
   uint64_t last_draft_ GUARDED_BY(mutex_) = 0;
+
+  std::unique_ptr<Poller> watched_;
+  Thread watcher_;
 };
 
 // A hit's hazard slot and what was found with it.
@@ -330,6 +351,57 @@ Result<KeyspaceId> AttachedClient::open(const Keyspace& keyspace, const BlockGeo
   const Result<OpenedKeyspace*> opened = open_at(*now.get(), *own);
   if (!opened) return fail(opened.error());
   return KeyspaceId{own->number, 1};
+}
+
+// --- the node comes and goes
+
+void AttachedClient::start_watching() {
+  Result<Poller> poller = Poller::create();
+  if (!poller) return;
+  watched_ = std::make_unique<Poller>(std::move(*poller));
+  Result<Thread> thread = start_thread("rhizome-attach", [this](const std::stop_token& stop) { watch(stop); });
+  if (thread) watcher_ = std::move(*thread);
+}
+
+// A look-up that finds everything in what is mapped asks nobody, and the node that mapped it may be gone.
+void AttachedClient::watch(const std::stop_token& stop) {
+  std::array<Poller::Ready, 2> ready;
+  Watched watched;
+  while (!stop.stop_requested()) {
+    {
+      const Use now = attached();
+      now.session().heed_notices();
+      if (now.get()->number != watched.number) watch_session(*now.get(), watched);
+    }
+    {
+      const MutexLock lock(mutex_);
+      const Attachment& last = attachments_.back();
+      attachments_.remove_if([&](const Attachment& old) { return &old != &last && old.uses.load() == 0; });
+    }
+    // No use is held meanwhile: it would keep a session, and what it has mapped, beyond its end.
+    const Result<size_t> count = watched_->wait(ready, monotonic_now_ns() + kReattachAfterNs);
+    if (!count) return;
+    if (*count == 0 || !ready.front().has_ended) continue;
+    static_cast<void>(watched_->remove(watched.socket.number()));
+    watched.socket.reset();
+    const Use now = current();
+    if (now.get()->number == watched.number) now.session().note_end();
+  }
+}
+
+void AttachedClient::watch_session(Attachment& attachment, Watched& watched) {
+  if (watched.socket.is_open()) static_cast<void>(watched_->remove(watched.socket.number()));
+  watched.socket.reset();
+  watched.number = attachment.number;
+  Result<Descriptor> socket = attachment.session->duplicate_socket();
+  if (!socket) return;
+  watched.socket = std::move(*socket);
+  static_cast<void>(watched_->add(watched.socket.number(), 0, Poller::Interest::kEnd));
+  // Now, and not in the way of the first look-up.
+  for (size_t number = 1; number < keyspaces_.size(); ++number) {
+    const KnownKeyspace* const keyspace = keyspaces_[number].load(std::memory_order_acquire);  // pairs with open()
+    if (keyspace == nullptr || !open_at(attachment, *keyspace)) break;
+  }
 }
 
 // --- look-ups
@@ -695,7 +767,9 @@ Arrival AttachedClient::wait(KeyspaceId id, std::span<const Token> prompt, size_
 Result<std::unique_ptr<Client>> make_attached_client(AttachedOptions options, Counters& counters) {
   Result<std::unique_ptr<AttachedSession>> session = AttachedSession::attach(options);
   if (!session) return fail(session.error());
-  return std::make_unique<AttachedClient>(std::move(options), std::move(*session), counters);
+  auto client = std::make_unique<AttachedClient>(std::move(options), std::move(*session), counters);
+  client->start_watching();
+  return client;
 }
 
 }  // namespace rhizome

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fcntl.h>
+
 #include "attach/shared_page.h"
 #include "machine/clock.h"
 
@@ -89,6 +91,13 @@ Status AttachedSession::exchange(const AnyFrame& question, std::vector<Descripto
   if (head->request != request) return break_with({Code::kInvalidArgument, "the reply to another question"});
   if (descriptors != nullptr) *descriptors = std::move(received->descriptors);
   return {};
+}
+
+Result<Descriptor> AttachedSession::duplicate_socket() {
+  const MutexLock lock(mutex_);
+  Descriptor copy(::fcntl(socket_.descriptor(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.is_open()) return fail(Code::kResourceExhausted, "no descriptor left");
+  return copy;
 }
 
 void AttachedSession::tell(const AnyFrame& frame, uint64_t wait_ns) {

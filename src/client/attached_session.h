@@ -49,6 +49,10 @@ class AttachedSession final : public MappedCache::Source {
   // that was killed never does: what it left does not change any more.
   bool may_read() const { return notice_.front().revocations() == 0; }
   bool is_alive() const { return alive_.load(std::memory_order_relaxed) && (notice_.empty() || may_read()); }
+  // The other side has hung up: all that is asked from now on is not answered.
+  void note_end() { alive_.store(false, std::memory_order_relaxed); }
+  // Another descriptor of its socket: to notice its end while it is gone.
+  Result<Descriptor> duplicate_socket();
   uint32_t block_tokens() const { return block_tokens_; }
   MappedCache& cache() { return *cache_; }
   LeaseWriter& lease() { return lease_.front(); }

@@ -177,6 +177,40 @@ TEST_F(AttachedTest, WhatANodeLeftOnDiskTheNextOneLoads) {
   EXPECT_EQ(user.wrong, 0u);
 }
 
+TEST_F(AttachedTest, TheNodeKnowsWhyALookUpStopped) {
+  const auto node = start(options());
+  AttachedUser user(socket());
+  const auto why = [&](const std::vector<Token>& prompt) {
+    user.client->lookup(user.id, prompt, user.hit);
+    return user.client->explain(user.id, prompt);
+  };
+  const auto prompt = blocks_of({1, 2, 3});
+  EXPECT_EQ(why(prompt), Reason::kNeverStored);
+  user.put(prompt);
+  EXPECT_EQ(why(prompt), Reason::kFull);
+  EXPECT_EQ(why(blocks_of({1, 2, 9})), Reason::kDiverged);
+  user.hit.release();
+  EXPECT_EQ(node->store().clear(), 3u);
+  EXPECT_EQ(why(prompt), Reason::kEvicted);
+}
+
+// Who finds all that it asks for asks the node nothing, and would stay with one that is gone.
+TEST_F(AttachedTest, ANodeThatIsGoneIsNoticedWithoutAQuestion) {
+  set_log_level(LogLevel::kSilent);
+  auto node = start(options());
+  AttachedUser user(socket());
+  node.reset();
+  node = start(options());
+  const uint64_t began = monotonic_now_ns();
+  while (node->clients_count() == 0 && monotonic_now_ns() < began + 20'000'000'000)
+    pause_thread(1'000'000);
+  EXPECT_EQ(node->clients_count(), 1u);
+  // And what it knew of keyspaces is said to the new node, too.
+  AttachedUser other(socket());
+  other.put(blocks_of({1, 2}));
+  EXPECT_EQ(user.get(blocks_of({1, 2})), 2u);
+}
+
 TEST_F(AttachedTest, MoreThanTheStagingMemoryTakesIsStoredInParts) {
   const auto node = start(options(32 * kMiB));
   AttachedUser user(socket(), "a", 256 << 10);

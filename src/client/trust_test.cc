@@ -230,8 +230,8 @@ TEST_F(TrustTest, WhoKeepsTooMuchForTooLongIsDropped) {
     pause_thread(1'000'000);
   EXPECT_EQ(node->over_quota_count(), 1u);
   EXPECT_GE(monotonic_now_ns() - began, 15'000'000u) << "not before the grace time is over";
-  EXPECT_EQ(node->clients_count(), 1u);
-  // It is not believed any more, and what only it has kept can go.
+  // It may attach again, with nothing held. What it had found is not believed any more, and what only it has kept can
+  // go.
   EXPECT_EQ(greedy.check(prompt), 0u);
   EXPECT_EQ(node->store_of("red")->clear(), 100u);
   EXPECT_EQ(modest.check(head), 40u);

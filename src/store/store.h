@@ -134,6 +134,9 @@ class Store {
   // sent to the tier, and are found once it has them and the block before them is there still; else they are lost.
   size_t commit(BlockDraft draft);
 
+  // Takes in what readers in other processes have used since the last time; storing does it, too.
+  void note_remote_uses();
+
   // Forgets everything that nobody pins. Returns how many blocks that was. The tier keeps its images until it needs
   // their place, and the next process may find them.
   size_t clear();
@@ -252,7 +255,6 @@ class Store {
   // store_room.cc
   // A slot for a block of that keyspace, for which others may have to leave.
   std::optional<Reserved> take_slot(const Opened& keyspace);
-  void note_remote_uses();
   // Frees at least one slot, or a place in the index; false when there is none that may leave.
   bool make_room();
   size_t evict(size_t blocks, bool resident_only);

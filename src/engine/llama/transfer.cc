@@ -196,7 +196,7 @@ Transfer::Restored Transfer::restore(int64_t seq, KeyspaceId keyspace, std::span
   // What leads elsewhere, or is not in the mapped index any more, the node knows.
   if (result.reason == Reason::kNeverStored && engine_.client.is_shared()) {
     const Reason why = engine_.client.explain(keyspace, prompt);
-    if (why != Reason::kOff) result.reason = why;
+    if (why != Reason::kOff && why != Reason::kQuota) result.reason = why;
   }
   uint32_t end = static_cast<uint32_t>(hit_.blocks_count()) * block_tokens_ / unit * unit / block_tokens_;
   const bool unified = engine_.facts.plan.unified;
