@@ -69,7 +69,8 @@ std::string why_no_node(const Error& error, const std::string& directory, const 
   }
 }
 
-void say_what_it_is(const CacheFlags& flags, const std::string& directory, const Counters& counters) {
+void say_what_it_is(const CacheFlags& flags, const std::string& directory, const Counters& counters,
+                    uint64_t taken_over) {
   const uint64_t disk_bytes = counters.get(Counter::kTierCapacity);
   const std::string disk =
       disk_bytes == 0 ? "no disk" : format_bytes(disk_bytes) + " of disk in " + flags.cache_dir + "/blocks";
@@ -77,6 +78,7 @@ void say_what_it_is(const CacheFlags& flags, const std::string& directory, const
            format_bytes(flags.memory_bytes), disk, flags.block_tokens,
            flags.tenant.empty() ? "" : ", tenant " + flags.tenant);
   log_info("listening on {}", host_socket(directory));
+  if (taken_over > 0) log_info("{} blocks are warm from the node before, which was killed", taken_over);
 }
 
 int keep_node(const CacheFlags& flags, const Environment& environment) {
@@ -90,7 +92,7 @@ int keep_node(const CacheFlags& flags, const Environment& environment) {
   auto page = CountersPage::create(directory);
   if (!page) return refuse(kFailed, page.error());
   Counters& counters = page->counters();
-  auto node = OwnNode::start(flags, host_socket(directory), counters);
+  auto node = OwnNode::start(flags, host_socket(directory), /*has_keeper=*/true, counters);
   if (!node) return refuse(kFailed, why_no_node(node.error(), directory, flags));
   std::unique_ptr<MetricsServer> metrics;
   if (flags.metrics_port) {
@@ -102,7 +104,7 @@ int keep_node(const CacheFlags& flags, const Environment& environment) {
     metrics = std::move(*started);
     log_info("metrics at http://127.0.0.1:{}/metrics", metrics->port());
   }
-  say_what_it_is(flags, directory, counters);
+  say_what_it_is(flags, directory, counters, (*node)->blocks_taken_over());
   for (auto signal = signals->next(kLong); signal != SIGINT && signal != SIGTERM; signal = signals->next(kLong)) {
   }
   if (metrics) metrics->set_trouble("stopping");

@@ -92,7 +92,7 @@ NodeChoice::Found NodeChoice::find_host(const std::string& host_path) {
 
 // Silent where it works: then everything is as if there were no nodes.
 Code NodeChoice::become_node(const std::string& path) {
-  auto node = OwnNode::start(flags_, path, counters_);
+  auto node = OwnNode::start(flags_, path, /*has_keeper=*/false, counters_);
   if (!node) {
     const Error& why = node.error();
     if (why.code != Code::kAlreadyExists) log_warning("no memory is shared: {} ({})", why.reason, path);
@@ -157,7 +157,7 @@ bool NodeChoice::take_over() {
     return false;
   }
   if (other.error().pid != 0) return false;  // somebody is there, and does not take us
-  auto node = OwnNode::start(flags_, path, counters_);
+  auto node = OwnNode::start(flags_, path, /*has_keeper=*/false, counters_);
   if (!node) {
     const Error& why = node.error();
     if (why.code != Code::kAlreadyExists) log_once("host.take_over", "there is no node any more: {}", why.reason);

@@ -7,6 +7,7 @@
 #include "machine/clock.h"
 #include "machine/files.h"
 #include "machine/host.h"
+#include "node/keeper.h"
 #include "node/node.h"
 #include "telemetry/log.h"
 
@@ -28,6 +29,15 @@ NodeOptions node_options(const CacheFlags& flags, const std::string& socket_path
   return options;
 }
 
+constexpr const char* kKeeperCommand = "keeper";
+
+KeeperOptions keeper_at(const std::string& node_socket) {
+  const Result<std::string> program = own_executable_path();
+  if (!program) return {};
+  const std::string path = node_socket + ".keeper";
+  return {.socket_path = path, .command = {*program, kKeeperCommand, path}};
+}
+
 std::string own_pid_line() {
   return std::to_string(own_pid()) + "\n";
 }
@@ -43,12 +53,13 @@ std::string private_socket(const std::string& runtime_directory) {
 }
 
 Result<std::unique_ptr<OwnNode>> OwnNode::start(const CacheFlags& flags, const std::string& socket_path,
-                                                Counters& counters) {
+                                                bool has_keeper, Counters& counters) {
   NodeOptions options = node_options(flags, socket_path);
   const DiskOptions disk{.directory = flags.cache_dir + "/blocks",
                          .bytes = flags.disk_bytes,
                          .write_bytes_per_day = flags.disk_bytes_per_day};
   options.tier = open_disk(disk, options.tiering);
+  if (has_keeper) options.keeper = keeper_at(socket_path);
   Result<std::unique_ptr<Node>> node = Node::start(std::move(options), counters);
   if (!node) return fail(node.error());
   std::string pid_path;
@@ -68,6 +79,10 @@ OwnNode::~OwnNode() {
   if (!pid_path_.empty() && read_text_file(pid_path_, kPidFileMax).value_or(std::string()) == own_pid_line()) {
     (void)remove_file(pid_path_);
   }
+}
+
+uint64_t OwnNode::blocks_taken_over() const {
+  return node_->adoption().warm_blocks;
 }
 
 void OwnNode::flush(uint64_t wait_ns) {

@@ -23,13 +23,17 @@ std::string private_socket(const std::string& runtime_directory);
 class OwnNode {
  public:
   // Errors as Node::start(). kAlreadyExists: another node is there, or about to be. At the host's socket, also node.pid
-  // is written. `counters` must outlive the node.
+  // is written. `has_keeper`: its memory outlives it by a while, for the next node at that socket (node/keeper.h).
+  // `counters` must outlive the node.
   static Result<std::unique_ptr<OwnNode>> start(const CacheFlags& flags, const std::string& socket_path,
-                                                Counters& counters);
+                                                bool has_keeper, Counters& counters);
   // Ends the sessions of its clients; takes the socket and node.pid away.
   ~OwnNode();
   OwnNode(const OwnNode&) = delete;
   OwnNode& operator=(const OwnNode&) = delete;
+
+  // Blocks that were in the memory of a node before it.
+  uint64_t blocks_taken_over() const;
 
   // Writes to the tiers what is worth it, and waits for it at most that long.
   void flush(uint64_t wait_ns);

@@ -18,6 +18,7 @@
 #include "cli/reference.h"
 #include "cli/serve.h"
 #include "cli/session.h"
+#include "node/keeper.h"
 #include "telemetry/log.h"
 
 namespace rhizome {
@@ -43,6 +44,12 @@ int replay(const std::vector<std::string>& arguments) {
   const auto parts = find_parts();
   if (!parts) return wrong_call(parts.error());
   return replay_main({.program = parts->program, .arguments = arguments});
+}
+
+// What a node with a keeper starts, and nobody else.
+int keeper(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 1) return wrong_call("keeper is what a node starts to hold its memory, not for a call");
+  return run_keeper(arguments.front()) ? kDone : kFailed;
 }
 
 // Prints one of the pages that are made from the program's own tables.
@@ -78,6 +85,7 @@ int dispatch(const std::vector<std::string>& words) {
   if (first == "bench") return bench(arguments);
   if (first == "replay") return replay(arguments);
   if (first == "inspect") return inspect_main(arguments);
+  if (first == "keeper") return keeper(arguments);
   if (first == "reference") return reference(arguments);
   std::string known;
   for (const CommandText& command : commands())
