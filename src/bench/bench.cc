@@ -26,6 +26,7 @@ constexpr std::array kBenchmarks = {
               true},
     Benchmark{"store", "hits in memory, and blocks that come and go below it", store_case_texts, run_store_bench, false,
               false},
+    Benchmark{"host", "a node and the processes that share its memory", host_case_texts, run_host_bench, false, false},
     Benchmark{"disk", "the disk tier beside a plain file", disk_case_texts, run_disk_bench, false, false},
 };
 

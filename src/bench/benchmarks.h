@@ -55,6 +55,8 @@ std::vector<CaseText> codec_case_texts();
 int run_codec_bench(const BenchOptions& options);
 std::vector<CaseText> disk_case_texts();
 int run_disk_bench(const BenchOptions& options);
+std::vector<CaseText> host_case_texts();
+int run_host_bench(const BenchOptions& options);
 std::vector<CaseText> store_case_texts();
 int run_store_bench(const BenchOptions& options);
 

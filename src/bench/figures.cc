@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::nullopt_t kNone = std::nullopt;
 
-constexpr std::array<Bound, 56> kBounds = {{
+constexpr std::array<Bound, 70> kBounds = {{
     {"computed_over_ideal_turns", kNone, 1.07},
     {"computed_over_ideal_at_once", kNone, 1.07},
     {"computed_over_ideal_own_text", kNone, 1.03},
@@ -64,6 +64,20 @@ constexpr std::array<Bound, 56> kBounds = {{
     {"ratio_write_vs_raw", 0.85, kNone},
     {"ratio_recovery_vs_footer_read", kNone, 3},
     {"ratio_verify_vs_read_sweep", kNone, 1.5},
+    {"ratio_lookup_pin_attached_over_embedded", kNone, 1.3},
+    {"ratio_lookup_pin_attached_over_embedded_evicting", kNone, 1.3},
+    {"attached_recency_share", 0.7, kNone},
+    {"hit_syscalls", kNone, 0},
+    {"ratio_attached_over_socket_lookup", kNone, 0.1},
+    {"ratio_pointer_vs_copy_1mib", kNone, 0.05},
+    {"ratio_store_vs_memcpy", 0.5, kNone},
+    {"pss_two_readers_over_one", kNone, 1.1},
+    {"restart_warm_share", 0.99, kNone},
+    {"kill_cases", 200, kNone},
+    {"kill_leaks", kNone, 0},
+    {"kill_wrong_bytes", kNone, 0},
+    {"kill_hangs", kNone, 0},
+    {"p99_ratio_with_flooding_client", kNone, 1.5},
 }};
 
 }  // namespace

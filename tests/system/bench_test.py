@@ -33,6 +33,11 @@ INDEX_FIGURES = {
     'xxh3_128_chained_ns_per_block_b16', 'two_threads_cpus', 'prehashed_trace_m_block_operations_per_s_b16',
     'prehashed_lookup_ns_b512', 'named_trace_m_block_operations_per_s_b512', 'named_remove_ns_b16',
     'named_bytes_per_block_b16'}
+HOST_FIGURES = {
+    'ratio_lookup_pin_attached_over_embedded', 'ratio_lookup_pin_attached_over_embedded_evicting',
+    'ratio_attached_over_socket_lookup', 'attached_recency_share', 'hit_syscalls', 'hit_copied_bytes',
+    'ratio_pointer_vs_copy_1mib', 'ratio_store_vs_memcpy', 'pss_two_readers_over_one', 'restart_warm_share',
+    'kill_cases', 'kill_leaks', 'kill_wrong_bytes', 'kill_hangs', 'p99_ratio_with_flooding_client'}
 PATIENCE = 900
 
 
@@ -226,6 +231,19 @@ class Disk(program.Case):
         for name in ('ratio_read_1mib_vs_raw', 'ratio_write_vs_raw', 'ratio_recovery_vs_footer_read',
                      'ratio_verify_vs_read_sweep'):
             self.assertGreater(line['figures'][name], 0, name)
+
+
+class Host(program.Case):
+    def test_its_figures(self):
+        done = self.call('bench', 'host', '--quick', '--json')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        figures = json.loads(done.stdout)['figures']
+        self.assertEqual(HOST_FIGURES - set(figures), set())
+        # What is counted does not depend on the machine.
+        for name in ('hit_syscalls', 'hit_copied_bytes', 'kill_leaks', 'kill_wrong_bytes', 'kill_hangs'):
+            self.assertEqual(figures[name], 0, name)
+        self.assertEqual(figures['restart_warm_share'], 1)
+        self.assertEqual(figures['kill_cases'], 75)
 
 
 if __name__ == '__main__':
