@@ -316,6 +316,23 @@ TEST_F(Restart, AKeeperThatIsStopped) {
   ::kill(keeper, SIGKILL);
 }
 
+TEST_F(Restart, AKeeperEndsWhenItsNameIsGone) {
+  Child keeper = start_child("Keeper", {{kKeeperVariable, keeper_socket()}});
+  ASSERT_TRUE(comes_true([&] { return keeper_pid() != 0; }));
+  Child child = start_node();
+  {
+    AttachedUser user(socket());
+    EXPECT_EQ(user.put(chain(1, 50)), 50u);
+  }
+  ASSERT_TRUE(child.signal(SIGKILL));
+  child.wait();
+  EXPECT_FALSE(keeper.try_wait()) << "it waits for the next node";
+  ASSERT_EQ(::unlink(keeper_socket().c_str()), 0);
+  const auto ended = keeper.wait_for(kPatienceNs);
+  ASSERT_TRUE(ended);
+  EXPECT_TRUE(ended->success());
+}
+
 TEST_F(Restart, AKeeperEndsByItself) {
   const std::string wait = std::to_string(50'000'000);
   Child keeper = start_child("Keeper", {{kKeeperVariable, keeper_socket()}, {kKeeperWaitVariable, wait}});

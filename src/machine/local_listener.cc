@@ -126,13 +126,14 @@ Result<LocalSocket> LocalListener::accept(uint64_t deadline_ns) {
   }
 }
 
+bool LocalListener::is_reachable() const {
+  struct stat status{};
+  return !path_.empty() && ::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+}
+
 void LocalListener::close() {
   descriptor_.reset();
-  if (path_.empty()) return;
-  struct stat status{};
-  if (::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_) {
-    ::unlink(path_.c_str());
-  }
+  if (is_reachable()) ::unlink(path_.c_str());
   path_.clear();
 }
 

@@ -97,6 +97,9 @@ class LocalListener {
   // waits: a loop that calls again at once spins.
   Result<LocalSocket> accept(uint64_t deadline_ns);
 
+  // False: its name was taken away, or names something else; nobody can come any more.
+  bool is_reachable() const;
+
   // The name is removed only while it still names this socket.
   void close();
 

@@ -19,6 +19,8 @@ using Label = std::string;
 
 // Nobody is waited for any longer who has left nothing.
 constexpr uint64_t kEmptyWaitNs = 10'000'000'000;
+// How often to see whether anybody can come still.
+constexpr uint64_t kLookAgainNs = 1'000'000'000;
 constexpr uint64_t kSendWaitNs = 10'000'000'000;
 constexpr uint64_t kOutOfDescriptorsRestNs = 100'000'000;
 
@@ -40,10 +42,12 @@ class Keeper {
   bool next_node() {
     const uint64_t until = monotonic_now_ns() + (held_.empty() ? std::min(wait_ns_, kEmptyWaitNs) : wait_ns_);
     for (;;) {
-      Result<LocalSocket> socket = listener_.accept(until);
+      const uint64_t look_again = monotonic_now_ns() + kLookAgainNs;
+      Result<LocalSocket> socket = listener_.accept(std::min(until, look_again));
       if (!socket) {
-        if (monotonic_now_ns() >= until) return false;
-        pause_thread(kOutOfDescriptorsRestNs);
+        // Who removes the runtime directory wants nothing that was left there.
+        if (monotonic_now_ns() >= until || !listener_.is_reachable()) return false;
+        if (socket.error().code == Code::kResourceExhausted) pause_thread(kOutOfDescriptorsRestNs);
         continue;
       }
       const Result<PeerCredentials> peer = socket->peer_credentials();

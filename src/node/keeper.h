@@ -4,7 +4,8 @@
 // It has one thread, looks into nothing that it holds, and understands four messages on a socket in the node's folder:
 // hold this under a label, drop what is under a label, give me all that there is, and end. Labels are a few bytes whose
 // meaning is the node's alone (node/keeper_link.h). It serves one node at a time, of its own user. It ends when a node
-// says so, and when none has come for some time: nothing of a dead node is left behind for longer.
+// says so, when none has come for some time, and when its socket's name is gone: nothing of a dead node is left behind
+// for longer.
 //
 // Thread-safety: run_keeper() is all that its process does.
 #pragma once

@@ -79,7 +79,8 @@ class Host(program.Case):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(signal=number):
                 running = self.daemon('--tenant', 'me', '--block-tokens', '32')
-                self.assertEqual(self.pages(), [f'counters-{running.process.pid}', 'node.pid', 'node.sock'])
+                self.assertEqual(self.pages(), [f'counters-{running.process.pid}', 'node.pid', 'node.sock',
+                                                'node.sock.keeper'])
                 self.assertEqual((self.runtime / 'node.pid').read_text(), f'{running.process.pid}\n')
                 self.assertEqual(self.socket.stat().st_mode & 0o777, 0o600)
                 self.assertEqual(self.runtime.stat().st_mode & 0o777, 0o700)
@@ -104,7 +105,7 @@ class Host(program.Case):
         self.assertIn('node.sock', self.pages(), 'a killed one leaves it')
         second = self.daemon()
         self.assertEqual((self.runtime / 'node.pid').read_text(), f'{second.process.pid}\n')
-        self.assertEqual(self.pages(), [f'counters-{second.process.pid}', 'node.pid', 'node.sock'])
+        self.assertEqual(self.pages(), [f'counters-{second.process.pid}', 'node.pid', 'node.sock', 'node.sock.keeper'])
 
     def test_calls_of_the_daemon(self):
         done = self.call('daemon', '--help')
@@ -148,6 +149,27 @@ class Host(program.Case):
         self.assertEqual(self.answers(again, PROMPTS[:1]), answers)
         whole = (answers[0][1] - 1) // BLOCK * BLOCK
         self.assertGreaterEqual(self.value(again, 'rhizome_tokens_restored_total{source="disk"}'), 0.9 * whole)
+
+    def test_a_killed_daemon_comes_back_warm(self):
+        node = self.daemon()
+        engine = self.engine('--attach', str(self.socket))
+        answers = self.answers(engine)
+        engine.process.send_signal(signal.SIGTERM)
+        self.assertEqual(engine.finish()[0], 0)
+        node.process.kill()
+        node.process.wait()
+        self.assertIn('node.sock.keeper', self.pages())
+        node = self.start('daemon', '--memory', '256MiB')
+        warm = int(node.wait_for_line(r'(\d+) blocks are warm from the node before, which was killed')[1])
+        self.assertGreaterEqual(warm, max((prompt - 1) // BLOCK for _, prompt in answers))
+        again = self.engine()
+        self.assertEqual(self.answers(again), answers)
+        whole = sum((prompt - 1) // BLOCK * BLOCK for _, prompt in answers)
+        self.assertGreaterEqual(self.restored(again), 0.99 * whole)
+        for running in (again, node):
+            running.process.send_signal(signal.SIGTERM)
+            self.assertEqual(running.finish()[0], 0)
+        self.assertEqual(self.pages(), [], 'nor is there a keeper any more')
 
     # --- servers among themselves
 
