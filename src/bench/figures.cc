@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::nullopt_t kNone = std::nullopt;
 
-constexpr std::array<Bound, 70> kBounds = {{
+constexpr std::array<Bound, 72> kBounds = {{
     {"computed_over_ideal_turns", kNone, 1.07},
     {"computed_over_ideal_at_once", kNone, 1.07},
     {"computed_over_ideal_own_text", kNone, 1.03},
@@ -78,6 +78,8 @@ constexpr std::array<Bound, 70> kBounds = {{
     {"kill_wrong_bytes", kNone, 0},
     {"kill_hangs", kNone, 0},
     {"p99_ratio_with_flooding_client", kNone, 1.5},
+    {"second_server_cached_share", 0.95, kNone},
+    {"computed_over_one_prompt_4_engines", kNone, 1.15},
 }};
 
 }  // namespace

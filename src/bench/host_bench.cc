@@ -26,6 +26,7 @@ constexpr std::array kCases = {
     HostCase{"restart", "what is warm when a node was killed and started again", run_host_restart},
     HostCase{"kills", "clients and nodes that are killed before, inside and after each verb", run_host_kills},
     HostCase{"flood", "hits of one process while another one floods the node", run_host_flood},
+    HostCase{"engines", "llama-servers that share what they compute", run_host_engines},
 };
 
 }  // namespace

@@ -65,6 +65,7 @@ Status run_host_pointers(HostStage& stage);
 Status run_host_stores(HostStage& stage);
 Status run_host_memory(HostStage& stage);
 Status run_host_flood(HostStage& stage);
+Status run_host_engines(HostStage& stage);
 Status run_host_kills(HostStage& stage);
 Status run_host_restart(HostStage& stage);
 

@@ -132,8 +132,9 @@ std::vector<std::string> Fleet::command(const ServerPlan& plan) const {
   if (plan.side == Side::kStock) {
     line = {locations_.stock_server};
   } else {
-    // Each keeps its cache for itself, whatever else runs on this host.
-    line = {locations_.program, "serve", "--attach", "none", "--metrics-port", "0", "--cache-dir", folder_ + "/cache"};
+    line = {locations_.program, "serve", "--metrics-port", "0", "--cache-dir", folder_ + "/cache"};
+    // Whatever else runs on this host.
+    if (!plan.shares_host) line.insert(line.end(), {"--attach", "none"});
     line.insert(line.end(), plan.cache_arguments.begin(), plan.cache_arguments.end());
   }
   for (const std::string& argument : {std::string("-m"), plan.model, std::string("--host"), std::string("127.0.0.1"),
@@ -149,6 +150,7 @@ Status Fleet::spawn(const ServerPlan& plan, Server& server, const std::string& l
   options.stdout_path = log;
   options.stderr_path = log;
   options.environment_removed = steering_variables();
+  if (plan.shares_host) options.environment.emplace_back("XDG_RUNTIME_DIR", folder_);
   options.die_with_parent = true;
   options.own_process_group = true;  // Ctrl-C reaches the bench alone, which then stops its servers in order
   const std::vector<std::string> line = command(plan);

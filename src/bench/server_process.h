@@ -24,6 +24,8 @@ struct ServerPlan {
   std::string model;
   std::vector<std::string> arguments;        // llama-server's own: -t 2 -np 4 -c 8192
   std::vector<std::string> cache_arguments;  // only for our side: --exact, --memory 256MiB
+  // With the others of this fleet that do; else it keeps its cache for itself.
+  bool shares_host = false;
 };
 
 // The process of one server and, on our side, of what it started.

@@ -37,6 +37,7 @@ HOST_FIGURES = {
     'ratio_lookup_pin_attached_over_embedded', 'ratio_lookup_pin_attached_over_embedded_evicting',
     'ratio_attached_over_socket_lookup', 'attached_recency_share', 'hit_syscalls', 'hit_copied_bytes',
     'ratio_pointer_vs_copy_1mib', 'ratio_store_vs_memcpy', 'pss_two_readers_over_one', 'restart_warm_share',
+    'second_server_cached_share', 'computed_over_one_prompt_4_engines',
     'kill_cases', 'kill_leaks', 'kill_wrong_bytes', 'kill_hangs', 'p99_ratio_with_flooding_client'}
 PATIENCE = 900
 
@@ -235,7 +236,7 @@ class Disk(program.Case):
 
 class Host(program.Case):
     def test_its_figures(self):
-        done = self.call('bench', 'host', '--quick', '--json')
+        done = self.call('bench', 'host', '--quick', '--json', env={'RHIZOME_SETUP_CACHE': str(CACHE)})
         self.assertEqual(done.returncode, 0, done.stderr)
         figures = json.loads(done.stdout)['figures']
         self.assertEqual(HOST_FIGURES - set(figures), set())
@@ -244,6 +245,8 @@ class Host(program.Case):
             self.assertEqual(figures[name], 0, name)
         self.assertEqual(figures['restart_warm_share'], 1)
         self.assertEqual(figures['kill_cases'], 75)
+        self.assertGreaterEqual(figures['second_server_cached_share'], 0.95)
+        self.assertLessEqual(figures['computed_over_one_prompt_4_engines'], 1.15)
 
 
 if __name__ == '__main__':
