@@ -2,7 +2,6 @@
 
 #include <array>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "bench/host_control.h"
@@ -98,10 +97,10 @@ class Victim {
         reserve();
         break;
       case KilledVerb::kCommit:
-        if (draft_) done_ += client_->commit(*std::exchange(draft_, std::nullopt));
+        done_ += client_->commit(std::move(draft_));
         break;
       case KilledVerb::kAbort:
-        draft_.reset();
+        draft_.abort();
         break;
       case KilledVerb::kDetach:
         detach();
@@ -113,7 +112,7 @@ class Victim {
   // Uses what is held as an engine would, and lets go of it.
   bool settle() {
     if (client_ == nullptr) return attach();
-    if (draft_) done_ += client_->commit(*std::exchange(draft_, std::nullopt));
+    done_ += client_->commit(std::move(draft_));
     read();
     hit_.release();
     // And as the next prompt would come.
@@ -121,7 +120,7 @@ class Victim {
     read();
     hit_.release();
     reserve();
-    if (draft_) done_ += client_->commit(*std::exchange(draft_, std::nullopt));
+    done_ += client_->commit(std::move(draft_));
     return true;
   }
 
@@ -175,8 +174,8 @@ class Victim {
   std::unique_ptr<Client> client_;
   KeyspaceId keyspace_;
   uint64_t agent_ = 0;
-  Hit hit_;                     // goes before the client
-  std::optional<Draft> draft_;  // the same
+  Hit hit_;      // goes before the client
+  Draft draft_;  // the same
   uint64_t done_ = 0;
   uint64_t wrong_ = 0;
 };

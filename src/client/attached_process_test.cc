@@ -310,8 +310,7 @@ TEST_F(HostileClient, LiesChangeNothing) {
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(send(socket, ReportFrame{{.keyspace = keyspace, .tokens = {0, 64}, .first = 3, .end = 4}}));
     const std::optional<AnyFrame> reported = next(socket);
-    ASSERT_TRUE(reported);
-    EXPECT_EQ(*reported, AnyFrame(ReportedFrame{4}));
+    EXPECT_TRUE(reported == AnyFrame(ReportedFrame{4}));
   }
   for (uint64_t claim = 0; claim < 10; ++claim)
     ASSERT_TRUE(send(socket, WithdrawFrame{claim}));

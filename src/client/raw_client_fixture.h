@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -29,10 +28,14 @@ inline uint64_t file_number(int descriptor) {
 class RawClient {
  public:
   struct Reply {
-    AnyFrame frame;
-    std::vector<Descriptor> descriptors;
+    AnyFrame frame = GoodbyeFrame();
+    std::vector<Descriptor> descriptors = {};
+    bool is_there = true;  // else the node has hung up
+
+    explicit operator bool() const { return is_there; }
     // kOk unless it is an error frame.
     Code code() const {
+      if (!is_there) return Code::kUnavailable;
       const auto* const error = std::get_if<ErrorFrame>(&frame);
       return error == nullptr ? Code::kOk : error->code;
     }
@@ -48,27 +51,24 @@ class RawClient {
   }
 
   // What hello was answered with; nothing: the node has hung up.
-  const std::optional<Reply>& welcome() const { return welcome_; }
-  bool is_welcome() const { return welcome_ && std::holds_alternative<WelcomeFrame>(welcome_->frame); }
+  const Reply& welcome() const { return welcome_; }
+  bool is_welcome() const { return welcome_ && std::holds_alternative<WelcomeFrame>(welcome_.frame); }
   const Mapping& staging() const { return staging_; }
   LocalSocket& socket() { return socket_; }
 
   // The next message; nothing: the node has hung up.
-  std::optional<Reply> ask(const AnyFrame& frame, std::span<const int> descriptors = {}) {
-    if (!socket_.send(*encode_frame(frame, 7), soon(), descriptors)) return std::nullopt;
+  Reply ask(const AnyFrame& frame, std::span<const int> descriptors = {}) {
+    if (!socket_.send(*encode_frame(frame, 7), soon(), descriptors)) return Reply{.is_there = false};
     Result<ReceivedMessage> message = socket_.receive(room_, soon());
     if (!message) {
       EXPECT_NE(message.error().code, Code::kDeadlineExceeded) << "the node says nothing";
-      return std::nullopt;
+      return Reply{.is_there = false};
     }
-    if (message->has_ended) return std::nullopt;
-    return Reply{*decode_frame(std::span<const std::byte>(room_).first(message->bytes)),
-                 std::move(message->descriptors)};
+    if (message->has_ended) return Reply{.is_there = false};
+    return Reply{.frame = *decode_frame(std::span<const std::byte>(room_).first(message->bytes)),
+                 .descriptors = std::move(message->descriptors)};
   }
-  Code code_of(const AnyFrame& frame) {
-    const std::optional<Reply> reply = ask(frame);
-    return reply ? reply->code() : Code::kUnavailable;
-  }
+  Code code_of(const AnyFrame& frame) { return ask(frame).code(); }
 
  private:
   static uint64_t soon() { return monotonic_now_ns() + 5'000'000'000; }
@@ -76,7 +76,7 @@ class RawClient {
   LocalSocket socket_;
   const Mapping staging_;
   std::vector<std::byte> room_;
-  std::optional<Reply> welcome_;
+  Reply welcome_;
 };
 
 }  // namespace rhizome

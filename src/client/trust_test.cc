@@ -44,13 +44,13 @@ class TrustTest : public testing::Test {
   // The files of all memory that a client is given, whatever number it asks for.
   static std::set<uint64_t> files_of(RawClient& client) {
     std::set<uint64_t> files;
-    for (const Descriptor& descriptor : client.welcome()->descriptors)
+    for (const Descriptor& descriptor : client.welcome().descriptors)
       files.insert(file_number(descriptor.number()));
     for (uint32_t number = 0; number < kNumbersTried; ++number) {
       for (const AnyFrame& question : {AnyFrame(AskChunkFrame{number}), AnyFrame(AskDirectoryFrame{number})}) {
         const auto reply = client.ask(question);
         if (!reply) ADD_FAILURE() << "the node has hung up";
-        for (const Descriptor& descriptor : reply->descriptors)
+        for (const Descriptor& descriptor : reply.descriptors)
           files.insert(file_number(descriptor.number()));
       }
     }
@@ -77,7 +77,7 @@ TEST_F(TrustTest, TenantsShareNoBlockAndNoMemory) {
   EXPECT_GT(blue_counters_->get(Counter::kMemoryUsed), 0u);
   RawClient blue_raw(socket(), "blue");
   const auto cleared = blue_raw.ask(ClearFrame{});
-  EXPECT_EQ(std::get<ClearedFrame>(cleared->frame).blocks_count, 20u);
+  EXPECT_EQ(std::get<ClearedFrame>(cleared.frame).blocks_count, 20u);
   EXPECT_EQ(red.get(prompt), 100u) << "what another tenant clears is its own";
   EXPECT_EQ(red.wrong + blue.wrong, 0u);
 
@@ -98,7 +98,7 @@ TEST_F(TrustTest, NumbersOfAnotherTenantNameNothing) {
   RawClient red(socket(), "red");
   RawClient blue(socket(), "blue");
   const auto opened = red.ask(opening("k"));
-  const auto* const keyspace = std::get_if<OpenedFrame>(&opened->frame);
+  const auto* const keyspace = std::get_if<OpenedFrame>(&opened.frame);
   ASSERT_NE(keyspace, nullptr);
   const auto prompt = chain(1, 1);
   std::ranges::copy(std::as_bytes(std::span(prompt)), red.staging().bytes().begin());
@@ -117,11 +117,11 @@ TEST_F(TrustTest, NumbersOfAnotherTenantNameNothing) {
   EXPECT_EQ(blue.code_of(AskChunkFrame{0}), Code::kNotFound);
   EXPECT_EQ(blue.code_of(AskDirectoryFrame{1}), Code::kNotFound);
   const auto loading = blue.ask(load);
-  ASSERT_TRUE(loading && std::holds_alternative<LoadingFrame>(loading->frame));
-  EXPECT_EQ(std::get<LoadingFrame>(loading->frame).end, 0u);
+  ASSERT_TRUE(loading && std::holds_alternative<LoadingFrame>(loading.frame));
+  EXPECT_EQ(std::get<LoadingFrame>(loading.frame).end, 0u);
   // The same numbers once they are its own: another keyspace, with nothing in it.
   const auto own = blue.ask(opening("k"));
-  EXPECT_EQ(std::get<OpenedFrame>(own->frame).keyspace.number, keyspace->keyspace.number);
+  EXPECT_EQ(std::get<OpenedFrame>(own.frame).keyspace.number, keyspace->keyspace.number);
   EXPECT_EQ(node->store_of("blue")->index_usage().blocks, 0u);
   EXPECT_EQ(blue.code_of(commit), Code::kOk);
   EXPECT_EQ(node->store_of("blue")->index_usage().blocks, 1u);
@@ -134,10 +134,10 @@ TEST_F(TrustTest, WhoIsNotServedIsToldSo) {
   for (const char* const tenant : {"", "green", "re", "red ", "Red"}) {
     RawClient stranger(socket(), tenant);
     ASSERT_TRUE(stranger.welcome());
-    const auto* const error = std::get_if<ErrorFrame>(&stranger.welcome()->frame);
+    const auto* const error = std::get_if<ErrorFrame>(&stranger.welcome().frame);
     ASSERT_NE(error, nullptr) << tenant;
     EXPECT_EQ(error->code, Code::kPermissionDenied);
-    EXPECT_TRUE(stranger.welcome()->descriptors.empty());
+    EXPECT_TRUE(stranger.welcome().descriptors.empty());
     EXPECT_FALSE(stranger.ask(AskDirectoryFrame{0})) << "the node has hung up";
   }
   // A second hello changes nothing: the session is over.
@@ -170,23 +170,23 @@ TEST_F(TrustTest, ACommittedBlockCannotBeChanged) {
   RawClient client(socket(), "red");
   size_t tried = 0;
   for (uint32_t number = 0; number < kNumbersTried; ++number) {
-    if (auto reply = client.ask(AskChunkFrame{number}); reply && reply->code() == Code::kOk) {
-      expect_unchangeable(reply->descriptors[0], std::get<ChunkFrame>(reply->frame).bytes, "a chunk");
+    if (auto reply = client.ask(AskChunkFrame{number}); reply && reply.code() == Code::kOk) {
+      expect_unchangeable(reply.descriptors[0], std::get<ChunkFrame>(reply.frame).bytes, "a chunk");
       ++tried;
     }
-    if (auto reply = client.ask(AskDirectoryFrame{number}); reply && reply->code() == Code::kOk) {
-      expect_unchangeable(reply->descriptors[0], std::get<DirectoryFrame>(reply->frame).bytes, "index or directory");
+    if (auto reply = client.ask(AskDirectoryFrame{number}); reply && reply.code() == Code::kOk) {
+      expect_unchangeable(reply.descriptors[0], std::get<DirectoryFrame>(reply.frame).bytes, "index or directory");
       ++tried;
     }
   }
   EXPECT_GE(tried, 3u);
-  expect_unchangeable(client.welcome()->descriptors[1], 4096, "the notice page");
+  expect_unchangeable(client.welcome().descriptors[1], 4096, "the notice page");
   EXPECT_EQ(good.get(prompt), 100u);
   EXPECT_EQ(good.wrong, 0u);
   // The positive twin: what is meant to be written to can be.
-  const Mapping page = *Mapping::attach_shared(client.welcome()->descriptors[0], 4096, Mapping::Access::kWrite);
+  const Mapping page = *Mapping::attach_shared(client.welcome().descriptors[0], 4096, Mapping::Access::kWrite);
   page.bytes()[4000] = std::byte{1};
-  EXPECT_FALSE(ways_to_change(client.welcome()->descriptors[0], 4096).empty());
+  EXPECT_FALSE(ways_to_change(client.welcome().descriptors[0], 4096).empty());
 }
 
 // What was committed is the node's copy.
@@ -194,7 +194,7 @@ TEST_F(TrustTest, StagingThatChangesAfterTheCommit) {
   const auto node = std::move(*Node::start(options(), *counters_));
   RawClient client(socket(), "red");
   const auto opened = client.ask(opening("k"));
-  const KeyspaceNumber number = std::get<OpenedFrame>(opened->frame).keyspace;
+  const KeyspaceNumber number = std::get<OpenedFrame>(opened.frame).keyspace;
   const auto prompt = chain(1, 1);
   const std::span<std::byte> staging = client.staging().bytes();
   std::ranges::copy(std::as_bytes(std::span(prompt)), staging.begin());
