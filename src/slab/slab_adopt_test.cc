@@ -30,7 +30,7 @@ class SlabAdopt : public testing::Test {
     auto slab = Slab::create({.budget_bytes = budget_bytes,
                               .shareable = true,
                               .keeps_chunks = true,
-                              .keeper = &keeper,
+                              .keeper = &keeper_,
                               .adopted_chunks_max = adopted});
     EXPECT_TRUE(slab);
     return std::move(*slab);
@@ -44,7 +44,7 @@ class SlabAdopt : public testing::Test {
     return {uint64_t{place.unit} * BlockPlace::kUnitBytes, bytes, place.checksum};
   }
 
-  Kept keeper;
+  Kept keeper_;
 };
 
 TEST_F(SlabAdopt, SlotsAreReadWhereTheyAre) {
@@ -52,7 +52,7 @@ TEST_F(SlabAdopt, SlotsAreReadWhereTheyAre) {
   std::vector<AdoptedSlot> slots;
   for (int fill = 1; fill <= 5; ++fill)
     slots.push_back(slot_at(*former, store(*former, kSlotBytes, fill)));
-  EXPECT_EQ(keeper.kept, std::vector<uint32_t>{0});
+  EXPECT_EQ(keeper_.kept, std::vector<uint32_t>{0});
   Mapping memory = again(*former, 0);
   const Mapping::FileNumber file = memory.file_number();
   former.reset();
@@ -89,7 +89,7 @@ TEST_F(SlabAdopt, SlotsAreReadWhereTheyAre) {
   last.release();
   EXPECT_EQ(slab->usage().adopted_chunks, 0u);
   EXPECT_EQ(slab->usage().retired_chunks, 1u);
-  EXPECT_EQ(keeper.dropped, std::vector<uint32_t>{refs->front().chunk()});
+  EXPECT_EQ(keeper_.dropped, std::vector<uint32_t>{refs->front().chunk()});
   EXPECT_EQ(slab->chunk_layout(refs->front().chunk()).error().code, Code::kNotFound);
   EXPECT_FALSE(slab->pin((*refs)[1])) << "an old name";
   for (const SlotRef ref : fill_up(*slab, kSlotBytes, 3))
