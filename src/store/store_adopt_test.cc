@@ -23,12 +23,12 @@ class StoreAdopt : public testing::Test {
   StoreAdopt() { set_log_level(LogLevel::kSilent); }
 
   StoreOptions options(uint64_t memory_bytes) {
-    return {.memory_bytes = memory_bytes, .remote_readers = &readers, .keeper = &keeper};
+    return {.memory_bytes = memory_bytes, .remote_readers = &readers_, .keeper = &keeper_};
   }
   // The next life of a store; the one before is cut off, with what is in its hands.
   std::unique_ptr<StoreUser> next(uint64_t memory_bytes = 16 * kMiB) {
     StoreOptions chosen = options(memory_bytes);
-    chosen.kept = keeper.next_life();
+    chosen.kept = keeper_.next_life();
     return std::make_unique<StoreUser>(std::move(chosen));
   }
   static void expect_chunks_are_given_back(StoreUser& user) {
@@ -37,16 +37,16 @@ class StoreAdopt : public testing::Test {
     EXPECT_EQ(user.store->slab_usage().adopted_chunks, 0u);
   }
 
-  NoReaders readers;
-  TestKeeper keeper;
-  const Keyspace keyspace = keyspace_named("a");
-  const Keyspace other = keyspace_named("b");
+  NoReaders readers_;
+  TestKeeper keeper_;
+  const Keyspace keyspace_ = keyspace_named("a");
+  const Keyspace other_ = keyspace_named("b");
 };
 
 TEST_F(StoreAdopt, WhatWasCommittedIsWarm) {
   auto former = std::make_unique<StoreUser>(options(16 * kMiB));
-  const Root root = former->open(keyspace);
-  const Root small = former->open(other, 777);
+  const Root root = former->open(keyspace_);
+  const Root small = former->open(other_, 777);
   const auto prompt = chain(1, 200);
   const auto branch = [&] {
     auto tokens = chain(1, 100);
@@ -64,8 +64,8 @@ TEST_F(StoreAdopt, WhatWasCommittedIsWarm) {
   EXPECT_EQ(user->store->slab_usage().reserved_slots, 0u) << "what was half written is gone";
   // It is known before anybody opens it, and opening it again changes nothing.
   EXPECT_EQ(user->store->index_usage().blocks, 430u);
-  const Root again = user->open(keyspace);
-  const Root small_again = user->open(other, 777);
+  const Root again = user->open(keyspace_);
+  const Root small_again = user->open(other_, 777);
   EXPECT_EQ(user->get(again, prompt), 200u);
   EXPECT_EQ(user->get(again, branch), 130u);
   EXPECT_EQ(user->get(small_again, prompt), 200u);
@@ -92,12 +92,12 @@ TEST_F(StoreAdopt, SeveralLives) {
   std::vector<std::unique_ptr<StoreUser>> former;
   std::vector<Token> starts;
   for (int life = 0; life < 8; ++life) {
-    const Root root = user->open(keyspace);
+    const Root root = user->open(keyspace_);
     for (const Token start : starts)
       EXPECT_EQ(user->get(root, chain(start, 40)), 40u);
     starts.push_back(static_cast<Token>(1000 * (life + 1)));
     blocks += user->put(root, chain(starts.back(), 40));
-    if (random() % 2 == 0) keeper.drop_former();
+    if (random() % 2 == 0) keeper_.drop_former();
     if (random() % 2 == 0) user->store->move_adopted(random() % (kMiB / 2));
     user->expect_at_rest();
     former.push_back(std::move(user));
@@ -106,8 +106,8 @@ TEST_F(StoreAdopt, SeveralLives) {
     EXPECT_GE(user->store->adoption().offered_blocks, blocks) << "what had moved is in two places";
     EXPECT_EQ(user->store->index_usage().blocks, blocks);
   }
-  keeper.drop_former();
-  user->open(keyspace);
+  keeper_.drop_former();
+  user->open(keyspace_);
   expect_chunks_are_given_back(*user);
   EXPECT_EQ(user->store->index_usage().blocks, blocks);
   user->store->clear();
@@ -116,7 +116,7 @@ TEST_F(StoreAdopt, SeveralLives) {
 
 TEST_F(StoreAdopt, WhatDoesNotVerifyIsGoneWithAllThatContinuesIt) {
   auto former = std::make_unique<StoreUser>(options(16 * kMiB));
-  const Root root = former->open(keyspace);
+  const Root root = former->open(keyspace_);
   const auto prompt = chain(1, 40);
   former->put(root, prompt);
   {
@@ -127,7 +127,7 @@ TEST_F(StoreAdopt, WhatDoesNotVerifyIsGoneWithAllThatContinuesIt) {
   auto user = next();
   EXPECT_EQ(user->store->adoption().offered_blocks, 40u);
   EXPECT_EQ(user->store->adoption().warm_blocks, 10u);
-  const Root again = user->open(keyspace);
+  const Root again = user->open(keyspace_);
   EXPECT_EQ(user->get(again, prompt), 10u);
   user->expect_at_rest();
   EXPECT_EQ(user->store->slab_usage().stored_bytes, 10 * *user->store->slot_bytes(again));
@@ -135,10 +135,10 @@ TEST_F(StoreAdopt, WhatDoesNotVerifyIsGoneWithAllThatContinuesIt) {
 
 TEST_F(StoreAdopt, AnotherBlockSizeStartsCold) {
   auto former = std::make_unique<StoreUser>(options(16 * kMiB));
-  former->put(former->open(keyspace), chain(1, 40));
+  former->put(former->open(keyspace_), chain(1, 40));
   StoreOptions chosen = options(16 * kMiB);
   chosen.block_tokens = 32;
-  chosen.kept = keeper.next_life();
+  chosen.kept = keeper_.next_life();
   StoreUser user(std::move(chosen));
   EXPECT_EQ(user.store->adoption().warm_blocks, 0u);
   EXPECT_EQ(user.store->slab_usage().chunks, 0u);
@@ -151,12 +151,12 @@ TEST_F(StoreAdopt, AFullStoreGoesOnWithoutAPause) {
   std::mt19937_64 random(seed);
   constexpr uint64_t kBudget = 16 * kMiB;
   auto former = std::make_unique<StoreUser>(options(kBudget));
-  Root root = former->open(keyspace);
+  Root root = former->open(keyspace_);
   while (former->count(Counter::kEvictions) < 500)
     former->put(root, chain(static_cast<Token>(random() % 4'000'000'000), 20));
   const uint64_t blocks = former->store->index_usage().blocks;
   auto user = next(kBudget);
-  root = user->open(keyspace);
+  root = user->open(keyspace_);
   EXPECT_LE(user->store->adoption().offered_blocks, blocks);
   // Room is left for one chunk, and for what describes the keyspaces: here a chunk is a 64th of the budget.
   EXPECT_GE(user->store->adoption().warm_blocks + blocks / 24, blocks);
@@ -174,21 +174,21 @@ TEST_F(StoreAdopt, AFullStoreGoesOnWithoutAPause) {
   EXPECT_EQ(user->store->slab_usage().adopted_chunks, 0u) << "all of it had to make room";
   EXPECT_GT(user->store->index_usage().blocks + blocks / 20, blocks);
   user->expect_at_rest();
-  keeper.drop_former();
-  EXPECT_EQ(keeper.count(KeptKind::kChunk), user->store->slab_usage().chunks);
+  keeper_.drop_former();
+  EXPECT_EQ(keeper_.count(KeptKind::kChunk), user->store->slab_usage().chunks);
 }
 
 // A smaller budget than before: what fits is warm.
 TEST_F(StoreAdopt, ASmallerBudget) {
   auto former = std::make_unique<StoreUser>(options(16 * kMiB));
-  Root root = former->open(keyspace);
+  Root root = former->open(keyspace_);
   for (Token start = 0; start < 100; ++start)
     former->put(root, chain(start * 1000, 40));
   auto user = next(6 * kMiB);
   EXPECT_GT(user->store->adoption().warm_blocks, 100u);
   EXPECT_LT(user->store->adoption().warm_blocks, user->store->adoption().offered_blocks);
   user->expect_at_rest();
-  EXPECT_EQ(user->put(user->open(keyspace), chain(9'000'000, 40)), 40u);
+  EXPECT_EQ(user->put(user->open(keyspace_), chain(9'000'000, 40)), 40u);
 }
 
 // Memory that says anything: what is taken is right, and nothing breaks.
