@@ -476,27 +476,33 @@ size_t AttachedClient::promote(Hit& hit, std::span<const Token> prompt, size_t f
   end = std::min({end, hit.blocks_, prompt.size() / block_tokens_});
   if (state == nullptr || first >= end) return end;
   AttachedSession& session = state->use.session();
-  size_t missing = end;
-  std::vector<MappedCache::Block> before;
-  for (size_t block = first; block < end; ++block) {
+  const auto look = [&](size_t block) {
     const auto found = session.cache().find(state->locations[block], state->keyspace->slot_bytes);
-    before.push_back(found ? *found : MappedCache::Block());
-    if (!before.back().is_here()) missing = std::min(missing, block);
-  }
+    return found ? *found : MappedCache::Block();
+  };
+  // Mostly all are here, and nothing is to be done or remembered.
+  size_t missing = first;
+  while (missing < end && look(missing).is_here())
+    ++missing;
   if (missing == end) return end;
+  std::vector<MappedCache::Block> before;
+  for (size_t block = missing; block < end; ++block)
+    before.push_back(look(block));
   const Result<NamedBlocks> named = name_blocks(*state->use.get(), *state->keyspace, prompt, missing, end);
   if (!named) return missing;
   const Result<LoadingFrame> loading = session.ask<LoadingFrame>(LoadFrame{named->blocks});
   if (!loading) return missing;
   state->was_asked_for.resize(hit.blocks_);
   state->loads_failed.resize(hit.blocks_);
-  for (size_t block = missing; block < end; ++block) {
-    if (before[block - first].is_here()) continue;
+  // What the node does not load is not waited for.
+  const size_t loads_end = std::clamp<size_t>(loading->end, missing, end);
+  for (size_t block = missing; block < loads_end; ++block) {
+    if (before[block - missing].is_here()) continue;
     state->was_asked_for[block] = true;
-    state->loads_failed[block] = before[block - first].loads_failed;
+    state->loads_failed[block] = before[block - missing].loads_failed;
   }
   state->deadline_ns = std::max(state->deadline_ns, loading->deadline_ns);
-  return std::clamp<size_t>(loading->end, missing, end);
+  return loads_end;
 }
 
 // The node weighs loads against computing; who attaches loads all that promote() says.

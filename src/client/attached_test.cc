@@ -36,6 +36,26 @@ class AttachedTest : public testing::Test {
     return std::move(*node);
   }
   std::string socket() const { return folder_.path("run/node.sock"); }
+  // A node whose memory takes some of what is stored, and the tier all of it.
+  NodeOptions small_over(std::unique_ptr<Tier> tier) const {
+    NodeOptions chosen = options(4 * kMiB);
+    chosen.tier = std::move(tier);
+    chosen.tiering.admission.unused_wait_ns = 0;
+    return chosen;
+  }
+  static std::unique_ptr<MemoryTier> large_tier() {
+    return std::make_unique<MemoryTier>(MemoryTierOptions{.bytes_max = 64 * kMiB});
+  }
+  // Stores the prompt, and then what needs its place in memory.
+  static void put_below(Node& node, AttachedUser& user, std::span<const Token> prompt) {
+    EXPECT_EQ(user.put(prompt), prompt.size() / 16);
+    for (Token i = 1; i < 12; ++i) {
+      node.store().flush(monotonic_now_ns() + 10'000'000'000);
+      user.put(chain(i * 1000, 40));
+    }
+    node.store().flush(monotonic_now_ns() + 10'000'000'000);
+    EXPECT_GT(node.store().block_counts().below, 0u);
+  }
 
   TemporaryFolder folder_;
   const std::unique_ptr<Counters> counters_ = Counters::local();
@@ -103,20 +123,10 @@ TEST_F(AttachedTest, WhatAClientHeldIsFreeWhenItHasEnded) {
 }
 
 TEST_F(AttachedTest, BlocksThatAreBelowComeBack) {
-  NodeOptions chosen = options(4 * kMiB);
-  chosen.tier = std::make_unique<MemoryTier>(MemoryTierOptions{.bytes_max = 64 * kMiB});
-  chosen.tiering.admission.unused_wait_ns = 0;
-  const auto node = start(std::move(chosen));
+  const auto node = start(small_over(large_tier()));
   AttachedUser user(socket());
   const auto prompt = chain(1, 40);
-  EXPECT_EQ(user.put(prompt), 40u);
-  node->store().flush(monotonic_now_ns() + 10'000'000'000);
-  // Others need the memory.
-  for (Token i = 1; i < 12; ++i) {
-    user.put(chain(i * 1000, 40));
-    node->store().flush(monotonic_now_ns() + 10'000'000'000);
-  }
-  ASSERT_GT(node->store().block_counts().below, 0u);
+  put_below(*node, user, prompt);
   EXPECT_EQ(user.get(prompt), 40u);
   EXPECT_GT(user.hit.loaded_count(), 0u);
   EXPECT_EQ(user.wrong, 0u);
@@ -127,23 +137,14 @@ TEST_F(AttachedTest, ALoadThatBringsNothingIsNotWaitedFor) {
   set_log_level(LogLevel::kSilent);
   constexpr uint64_t kForEverNs = 300'000'000'000;
   for (const TierFaults& faults : {TierFaults{.fail = 1}, TierFaults{.forget = 1}, TierFaults{.flip = 1}}) {
-    auto tier = std::make_unique<FaultTier>(std::make_unique<MemoryTier>(MemoryTierOptions{.bytes_max = 64 * kMiB}),
-                                            TierFaults(), 1);
+    auto tier = std::make_unique<FaultTier>(large_tier(), TierFaults(), 1);
     FaultTier& faulty = *tier;
-    NodeOptions chosen = options(4 * kMiB);
-    chosen.tier = std::move(tier);
-    chosen.tiering.admission.unused_wait_ns = 0;
+    NodeOptions chosen = small_over(std::move(tier));
     chosen.tiering.load_wait_ns = kForEverNs;
     const auto node = start(std::move(chosen));
     AttachedUser user(socket());
     const auto prompt = chain(1, 40);
-    EXPECT_EQ(user.put(prompt), 40u);
-    node->store().flush(monotonic_now_ns() + 10'000'000'000);
-    for (Token i = 1; i < 12; ++i) {
-      user.put(chain(i * 1000, 40));
-      node->store().flush(monotonic_now_ns() + 10'000'000'000);
-    }
-    ASSERT_GT(node->store().block_counts().below, 0u);
+    put_below(*node, user, prompt);
     faulty.set_faults(faults);
     const uint64_t began = monotonic_now_ns();
     EXPECT_LT(user.get(prompt), 40u);

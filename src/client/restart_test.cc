@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <random>
 #include <string>
@@ -390,45 +389,6 @@ TEST_F(Restart, DomainsStayApart) {
   const auto node = std::move(*Node::start(std::move(chosen), *counters_));
   EXPECT_EQ(node->store().index_usage().blocks, 50u);
   EXPECT_EQ(node->store_of("blue")->index_usage().blocks, 0u);
-}
-
-// Not a test of its own but a measurement, on demand: how long a node takes to be there again.
-TEST_F(Restart, DISABLED_HowLongItTakes) {
-  constexpr uint64_t kBytes = uint64_t{2} << 30;
-  constexpr uint64_t kPayloadBytes = 256 << 10;
-  Child child = start_node(kBytes);
-  const auto keyspace = keyspace_named("large");
-  size_t committed = 0;
-  {
-    const AttachedUser waits_for_the_node(socket());
-    auto client = std::move(*make_attached_client({.socket_path = socket()}, *counters_));
-    const KeyspaceId id = *client->open(keyspace, block_of(kPayloadBytes));
-    for (Token start = 0; committed < 4096; ++start) {
-      Result<Draft> draft = client->reserve(id, chain(start * 1000, 64), 0);
-      ASSERT_TRUE(draft);
-      for (size_t i = 0; i < draft->blocks_count(); ++i)
-        std::ranges::fill(draft->payload(i), static_cast<std::byte>(start));
-      committed += client->commit(std::move(*draft));
-    }
-  }
-  ASSERT_TRUE(child.signal(SIGKILL));
-  child.wait();
-  const uint64_t began = monotonic_now_ns();
-  const auto node = start_here(kBytes);
-  const uint64_t took_ns = monotonic_now_ns() - began;
-  std::cout << "restart: " << static_cast<double>(took_ns) / 1e6 << " ms, " << node->adoption().warm_blocks << " of "
-            << committed << " blocks warm, " << (node->adoption().warm_bytes >> 20) << " MiB\n";
-  uint64_t last = 0;
-  EXPECT_TRUE(comes_true([&] {
-    const SlabUsage usage = node->store().slab_usage();
-    if (monotonic_now_ns() > last + 1'000'000'000) {
-      last = monotonic_now_ns();
-      std::cout << "adopted " << usage.adopted_chunks << " of " << usage.chunks << " used " << (usage.used_bytes >> 20)
-                << " of " << (usage.budget_bytes >> 20) << "\n";
-    }
-    return usage.adopted_chunks == 0;
-  }));
-  std::cout << "moved after " << static_cast<double>(monotonic_now_ns() - began) / 1e6 << " ms\n";
 }
 
 }  // namespace

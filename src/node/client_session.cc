@@ -104,7 +104,6 @@ Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::
   return fail(Code::kUnimplemented, "this node does not know that request");
 }
 
-// What no engine can have done would only spoil what is known.
 Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::vector<Descriptor> descriptors) {
   if (hello.protocol_version != kProtocolVersion) return fail(Code::kFailedPrecondition, "another protocol version");
   const auto domain = std::ranges::find(domains_, hello.tenant, [](const auto& of) { return of->tenant; });
