@@ -38,7 +38,7 @@ Result<std::unique_ptr<HostNode>> HostNode::start(const HostStage& stage, const 
       {.socket_path = made->socket_, .memory_bytes = memory_bytes, .block_tokens = kHostBlockTokens}, *made->counters_);
   if (!node) return fail(node.error());
   made->node_ = std::move(*node);
-  const Result<Root> root = made->store().open(host_keyspace(), shape.geometry());
+  const Result<Root> root = made->store().open(bench_keyspace(), shape.geometry());
   if (!root) return fail(root.error());
   made->root_ = *root;
   return made;

@@ -12,6 +12,7 @@
 #include "bench/token_source.h"
 #include "bench/workload.h"
 #include "machine/clock.h"
+#include "machine/files.h"
 #include "machine/host.h"
 #include "machine/local_socket.h"
 #include "machine/random.h"
@@ -57,7 +58,7 @@ class Matrix {
         .verb = HostVerb::kSpin, .count = kWarmUpMs, .first = static_cast<uint64_t>(KilledVerb::kRead)};
     if (const Status told = (*witness)->tell(warm_up); !told) return told;
     if (!hears(**witness)) return fail(Code::kDeadlineExceeded, "the first client does not answer");
-    const Result<HostTally> at_first = settled_usage(1);
+    const Result<HostUsage> at_first = settled_usage(1);
     if (!at_first) return fail(at_first.error());
     for (uint32_t round = 0; round < rounds; ++round) {
       for (uint32_t verb = 0; verb < kKilledVerbsCount; ++verb) {
@@ -69,10 +70,12 @@ class Matrix {
     }
     count(**witness);
     witness->reset();
-    const Result<HostTally> at_last = settled_usage(0);
+    const Result<HostUsage> at_last = settled_usage(0);
     // One client fewer: its socket, its watch and its three memories.
-    if (!at_last || at_last->p99_ns > at_first->p99_ns) ++tally_.leaks;
-    return forget_all();
+    if (!at_last || at_last->descriptors > at_first->descriptors) ++tally_.leaks;
+    if (const Status forgotten = forget_all(); !forgotten) return forgotten;
+    end_node();
+    return {};
   }
 
   Status kill_nodes(uint32_t rounds) {
@@ -83,6 +86,7 @@ class Matrix {
         }
       }
     }
+    end_node();
     return {};
   }
 
@@ -109,6 +113,20 @@ class Matrix {
     if (!node) return fail(node.error());
     node_ = std::move(*node);
     return {};
+  }
+  // In good order: then nothing of it, of its keeper and of those that were killed is left.
+  void end_node() {
+    node_->stop();
+    node_.reset();
+    const std::string folder = socket_.substr(0, socket_.rfind('/'));
+    const uint64_t until = monotonic_now_ns() + kRestNs;
+    const auto is_empty = [&] {
+      const auto files = list_directory(folder);
+      return files && files->empty() && keeper_pid() == 0;
+    };
+    while (!is_empty() && monotonic_now_ns() < until)
+      pause_thread(kRestAgainNs);
+    if (!is_empty()) ++tally_.leaks;
   }
   Result<std::unique_ptr<HostPart>> start_victim() {
     return HostPart::start(
@@ -210,13 +228,7 @@ class Matrix {
     count(**user);
     user->reset();
     if (!settled_usage(0)) ++tally_.leaks;
-    // Stopped in good order: its keeper ends with it.
-    node_->stop();
-    node_.reset();
-    const uint64_t until = monotonic_now_ns() + kRestNs;
-    while (keeper_pid() != 0 && monotonic_now_ns() < until)
-      pause_thread(kRestAgainNs);
-    if (keeper_pid() != 0) ++tally_.leaks;
+    end_node();
     return {};
   }
 
@@ -241,12 +253,12 @@ class Matrix {
   }
 
   // Nobody holds anything, and so many clients are there; what the node counts is what it has.
-  Result<HostTally> settled_usage(uint64_t clients) {
+  Result<HostUsage> settled_usage(uint64_t clients) {
     const uint64_t until = monotonic_now_ns() + kRestNs;
     for (;;) {
-      const Result<HostTally> usage = node_->ask({.verb = HostVerb::kUsage});
+      const Result<HostUsage> usage = node_->ask_node(HostVerb::kUsage);
       if (!usage) return fail(usage.error());
-      if (usage->wrong == clients && usage->lost == 0) return usage;
+      if (usage->clients == clients && usage->held == 0) return usage;
       if (monotonic_now_ns() > until) return fail(Code::kDeadlineExceeded, "something is held that nobody holds");
       pause_thread(kRestAgainNs);
     }
@@ -261,9 +273,9 @@ class Matrix {
   Status forget_all() {
     const uint64_t until = monotonic_now_ns() + kRestNs;
     for (;;) {
-      const Result<HostTally> usage = node_->ask({.verb = HostVerb::kClear});
+      const Result<HostUsage> usage = node_->ask_node(HostVerb::kClear);
       if (!usage) return fail(usage.error());
-      if (usage->done == 0 && usage->bytes == 0) return {};
+      if (usage->blocks == 0 && usage->bytes == 0) return {};
       if (monotonic_now_ns() > until) {
         ++tally_.leaks;
         return {};
@@ -334,7 +346,7 @@ Status run_host_restart(HostStage& stage) {
     if (!user) return fail(user.error());
     const auto stored = (*user)->ask({.verb = HostVerb::kStore, .count = agents});
     if (!stored) return fail(stored.error());
-    const auto before = (*node)->ask({.verb = HostVerb::kUsage});
+    const auto before = (*node)->ask_node(HostVerb::kUsage);
     if (!before) return fail(before.error());
     user->reset();
     (*node)->kill();
@@ -346,9 +358,9 @@ Status run_host_restart(HostStage& stage) {
     if (!user) return fail(user.error());
     const auto read = (*user)->ask({.verb = HostVerb::kReadAll, .count = agents});
     if (!read) return fail(read.error());
-    if (read->wrong > 0 || before->done == 0)
+    if (read->wrong > 0 || before->blocks == 0)
       stage.report.failure("restart: a block was another one, or none was there");
-    warm.push_back(static_cast<double>(read->done) / static_cast<double>(std::max<uint64_t>(before->done, 1)));
+    warm.push_back(static_cast<double>(read->done) / static_cast<double>(std::max<uint64_t>(before->blocks, 1)));
     (*node)->stop();
     stage.progress.step();
   }

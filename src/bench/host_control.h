@@ -39,8 +39,9 @@ enum class HostVerb : uint32_t {
   kFlood,         // questions to the node for `count` milliseconds, as fast as they are answered
   kResident,      // the proportional set size of this process
 
-  kUsage,  // of a node: bytes stored, blocks done, what is held in `lost`, clients in `wrong`, descriptors in `p99_ns`
-  kClear,  // forgets all that nobody holds
+  // Of a node, which answers with a HostUsage.
+  kUsage,
+  kClear,  // after it has forgotten all that nobody holds
 
   // Of a victim; `first` is a KilledVerb.
   kPrepare,  // all that comes before it
@@ -55,6 +56,16 @@ struct HostOrder {
   uint64_t first = 0;
   uint64_t agents = 0;
   uint64_t seed = 0;
+};
+
+// What a node has, and what is held of it.
+struct HostUsage {
+  uint64_t blocks = 0;
+  uint64_t bytes = 0;
+  uint64_t clients = 0;
+  uint64_t descriptors = 0;  // open
+  // Pinned, reserved, doomed or withheld, and by how much what is counted differs from what is there.
+  uint64_t held = 0;
 };
 
 // How a part begins.

@@ -12,17 +12,16 @@
 namespace rhizome::bench {
 namespace {
 
-HostTally usage_of(Node& node) {
+HostUsage usage_of(Node& node) {
   const SlabUsage slab = node.store().slab_usage();
   const IndexUsage index = node.store().index_usage();
   const BlockCounts blocks = node.store().block_counts();
-  HostTally tally{.done = index.blocks, .wrong = node.clients_count(), .bytes = slab.stored_bytes};
-  // What somebody holds, or nobody knows of.
-  tally.lost = slab.pinned_bytes + slab.reserved_slots + slab.doomed_slots + index.withheld_blocks + blocks.pinned +
+  HostUsage usage{.blocks = index.blocks, .bytes = slab.stored_bytes, .clients = node.clients_count()};
+  usage.held = slab.pinned_bytes + slab.reserved_slots + slab.doomed_slots + index.withheld_blocks + blocks.pinned +
                (slab.committed_slots > blocks.resident ? slab.committed_slots - blocks.resident
                                                        : blocks.resident - slab.committed_slots);
-  if (const auto open = list_directory("/proc/self/fd")) tally.p99_ns = static_cast<double>(open->size());
-  return tally;
+  if (const auto open = list_directory("/proc/self/fd")) usage.descriptors = open->size();
+  return usage;
 }
 
 }  // namespace

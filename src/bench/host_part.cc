@@ -134,8 +134,7 @@ class Part {
       if (copied != static_cast<ssize_t>(room.size())) return fail(Code::kUnavailable, "process_vm_readv is refused");
       ++tally.done;
     }
-    std::ranges::sort(ticks);
-    tally.median_ns = static_cast<double>(ticks[ticks.size() / 2]) * ns_per_tick();
+    put_times(ticks, tally);
     return tally;
   }
 
@@ -152,8 +151,7 @@ class Part {
       if (!reply) return fail(reply.error());
       tally.done += reply->size() == shape_.prompt_blocks() * sizeof(uint32_t);
     }
-    std::ranges::sort(ticks);
-    tally.median_ns = static_cast<double>(ticks[ticks.size() / 2]) * ns_per_tick();
+    put_times(ticks, tally);
     return tally;
   }
 
@@ -168,7 +166,7 @@ class Part {
     const uint64_t until = monotonic_now_ns() + uint64_t{order.count} * 1'000'000;
     for (uint64_t agent = order.first; monotonic_now_ns() < until; ++agent) {
       static_cast<void>(user->store(agent, 1));
-      static_cast<void>((*flooding)->open(host_keyspace(), shape_.geometry()));
+      static_cast<void>((*flooding)->open(bench_keyspace(), shape_.geometry()));
       ++tally.done;
     }
     return tally;
@@ -253,6 +251,11 @@ Result<std::unique_ptr<HostPart>> HostPart::start(const std::string& program, co
 Result<HostTally> HostPart::ask(const HostOrder& order, std::span<const uint32_t> agents) {
   if (const Status told = tell(order, agents); !told) return fail(told.error());
   return hear();
+}
+
+Result<HostUsage> HostPart::ask_node(HostVerb verb) {
+  if (const Status told = tell({.verb = verb}); !told) return fail(told.error());
+  return control_.receive_plain<HostUsage>();
 }
 
 Status HostPart::tell(const HostOrder& order, std::span<const uint32_t> agents) {

@@ -34,6 +34,8 @@ class HostPart {
 
   // Does it, and waits for it.
   Result<HostTally> ask(const HostOrder& order, std::span<const uint32_t> agents = {});
+  // Of a node: kUsage or kClear.
+  Result<HostUsage> ask_node(HostVerb verb);
   // The two halves of ask(), for who has something to do meanwhile.
   Status tell(const HostOrder& order, std::span<const uint32_t> agents = {});
   Result<HostTally> hear(uint64_t patience_ns = 10 * kHostPatienceNs);

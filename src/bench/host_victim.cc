@@ -140,7 +140,7 @@ class Victim {
     client_.reset();
   }
   bool open() {
-    const Result<KeyspaceId> keyspace = client_->open(host_keyspace(), prompts_.shape().geometry());
+    const Result<KeyspaceId> keyspace = client_->open(bench_keyspace(), prompts_.shape().geometry());
     if (keyspace) keyspace_ = *keyspace;
     return keyspace.has_value();
   }

@@ -13,7 +13,8 @@ namespace {
 constexpr uint64_t kTokenSeed = 20'240'817;
 constexpr uint64_t kPrefixSequence = 0xabcdef;
 
-// Of times in ticks, which it sorts.
+}  // namespace
+
 void put_times(std::vector<uint64_t>& ticks, HostTally& tally) {
   if (ticks.empty()) return;
   std::ranges::sort(ticks);
@@ -21,9 +22,7 @@ void put_times(std::vector<uint64_t>& ticks, HostTally& tally) {
   tally.p99_ns = static_cast<double>(ticks[ticks.size() * 99 / 100]) * ns_per_tick();
 }
 
-}  // namespace
-
-Keyspace host_keyspace() {
+Keyspace bench_keyspace() {
   KeyspaceBuilder builder;
   builder.set(KeyspaceTag::kEngine, "bench").set(KeyspaceTag::kWeights, "made up");
   builder.set(KeyspaceTag::kLayout, "bench").set(KeyspaceTag::kMemoryClass, "dense");
@@ -73,7 +72,7 @@ bool HostPrompts::payload_begins_and_ends(std::span<const std::byte> bytes, uint
 }
 
 Result<HostUser> HostUser::open(Client& client, const HostShape& shape) {
-  const Result<KeyspaceId> keyspace = client.open(host_keyspace(), shape.geometry());
+  const Result<KeyspaceId> keyspace = client.open(bench_keyspace(), shape.geometry());
   if (!keyspace) return fail(keyspace.error());
   return HostUser(client, *keyspace, shape);
 }

@@ -30,7 +30,8 @@ struct HostShape {
   BlockGeometry geometry() const { return BlockGeometry::opaque(kHostBlockTokens, payload_bytes); }
 };
 
-Keyspace host_keyspace();
+// Of what benches of this layer store.
+Keyspace bench_keyspace();
 
 class HostPrompts {
  public:
@@ -62,6 +63,9 @@ struct HostTally {
   uint64_t bytes = 0;
   uint64_t lost = 0;  // look-ups that found less
 };
+
+// Median and 99th percentile of times in ticks, which it sorts; nothing of none.
+void put_times(std::vector<uint64_t>& ticks, HostTally& tally);
 
 // Somebody who looks up, reads and stores through a client, embedded or attached.
 class HostUser {

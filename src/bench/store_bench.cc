@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/benchmarks.h"
+#include "bench/host_work.h"
 #include "bench/kv_rows.h"
 #include "bench/local_cases.h"
 #include "bench/progress.h"
@@ -15,7 +16,6 @@
 #include "bench/run_folder.h"
 #include "bench/text.h"
 #include "bench/workload.h"
-#include "block/keyspace.h"
 #include "machine/clock.h"
 #include "slab/block_copy.h"
 #include "store/store.h"
@@ -47,9 +47,7 @@ class StoreUnderTest {
     Result<std::unique_ptr<Store>> store = Store::create(std::move(options), *made->counters_);
     if (!store) return fail(store.error());
     made->store_ = std::move(*store);
-    const Result<Keyspace> keyspace = bench_keyspace();
-    if (!keyspace) return fail(keyspace.error());
-    const Result<Root> root = made->store_->open(*keyspace, rows.geometry(kBlockTokens));
+    const Result<Root> root = made->store_->open(bench_keyspace(), rows.geometry(kBlockTokens));
     if (!root) return fail(root.error());
     made->root_ = *root;
     return made;
@@ -102,14 +100,6 @@ class StoreUnderTest {
   explicit StoreUnderTest(const KvRows& rows) : counters_(Counters::local()) {
     for (uint32_t i = 0; i < rows.blocks_count(kBlockTokens); ++i)
       blocks_.push_back(rows.block(kBlockTokens, i));
-  }
-
-  static Result<Keyspace> bench_keyspace() {
-    KeyspaceBuilder builder;
-    builder.set(KeyspaceTag::kEngine, "bench").set(KeyspaceTag::kWeights, "made up");
-    builder.set(KeyspaceTag::kLayout, "bench").set(KeyspaceTag::kMemoryClass, "dense");
-    builder.set(KeyspaceTag::kRope, "none").set(KeyspaceTag::kAttention, "causal");
-    return builder.seal();
   }
 
   std::vector<std::vector<std::byte>> blocks_;

@@ -1,13 +1,12 @@
 """Blocks that outlive the server: an orderly end, kill -9, two servers on one directory, a directory that cannot be."""
 import json
-import re
 import signal
 import time
 
 import program
 
 PROMPT = 'A rhizome is a root that spreads sideways and feeds many stems. ' * 20
-WORDS = ('-np', '2', '--disk', '64MiB', '--exact', '--metrics-port', '0', '-c', '1024')
+WORDS = ('-np', '2', '--disk', '64MiB', '--exact', '-c', '1024')
 
 
 class Disk(program.Case):
@@ -16,16 +15,7 @@ class Disk(program.Case):
         self.blocks = self.folder / 'cache' / 'rhizome' / 'blocks'
 
     def serve_disk(self, *words):
-        running = self.start('serve', '-m', program.MODEL, '-t', '1', '--port', '0', *WORDS, *words,
-                             **program.LOGS_WEIGHTS)
-        running.metrics = running.wait_for_line(r'metrics at (http://127\.0\.0\.1:\d+)/metrics')[1]
-        running.wait_until_listening()
-        running.get('/slots')
-        running.wait_for_weights()
-        return running
-
-    def value(self, running, name):
-        return float(re.search(rf'(?m)^{re.escape(name)} (\S+)$', running.get('/metrics', running.metrics))[1])
+        return self.serve_measured(*WORDS, *words)
 
     def images(self):
         """How many are in the files, read by another process."""

@@ -30,16 +30,7 @@ class Host(program.Case):
 
     def engine(self, *words):
         """A server whose answers do not depend on what is cached."""
-        running = self.start('serve', '-m', program.MODEL, '-t', '1', '-c', '1024', '-np', '2', '--port', '0',
-                             '--metrics-port', '0', '--exact', *words, **program.LOGS_WEIGHTS)
-        running.metrics = running.wait_for_line(r'metrics at (http://127\.0\.0\.1:\d+)/metrics')[1]
-        running.wait_until_listening()
-        running.get('/slots')
-        running.wait_for_weights()
-        return running
-
-    def value(self, running, name):
-        return float(re.search(rf'(?m)^{re.escape(name)} (\S+)$', running.get('/metrics', running.metrics))[1])
+        return self.serve_measured('-c', '1024', '-np', '2', '--exact', *words)
 
     def restored(self, running):
         return self.value(running, 'rhizome_tokens_restored_total{source="slab"}')

@@ -60,6 +60,20 @@ class Case(unittest.TestCase):
         running.get('/slots')
         return running
 
+    def serve_measured(self, *words):
+        """A server that answers, with /metrics, and whose weights are hashed: from now on it stores."""
+        running = self.start('serve', '-m', MODEL, '-t', '1', '--port', '0', '--metrics-port', '0', *words,
+                             **LOGS_WEIGHTS)
+        running.metrics = running.wait_for_line(r'metrics at (http://127\.0\.0\.1:\d+)/metrics')[1]
+        running.wait_until_listening()
+        running.get('/slots')
+        running.wait_for_weights()
+        return running
+
+    def value(self, running, name):
+        """Of a metric of a server from serve_measured()."""
+        return float(re.search(rf'(?m)^{re.escape(name)} (\S+)$', running.get('/metrics', running.metrics))[1])
+
     def pages(self):
         directory = self.folder / 'rhizome'
         return sorted(path.name for path in directory.iterdir()) if directory.exists() else []
