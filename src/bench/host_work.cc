@@ -153,13 +153,26 @@ HostTally HostUser::point(uint32_t count, uint64_t agents, uint64_t seed) {
 }
 
 HostTally HostUser::store(uint64_t first, uint32_t count) {
+  const uint32_t blocks = prompts_.shape().prompt_blocks();
+  const size_t payload_bytes = prompts_.shape().payload_bytes;
+  // An engine has its rows somewhere, and copies them.
+  std::vector<std::byte> rows(size_t{count} * blocks * payload_bytes);
+  const auto rows_of = [&](uint64_t agent, uint32_t block) {
+    return std::span(rows).subspan(((agent - first) * blocks + block) * payload_bytes, payload_bytes);
+  };
+  for (uint64_t agent = first; agent < first + count; ++agent) {
+    for (uint32_t block = 0; block < blocks; ++block)
+      prompts_.fill_payload(rows_of(agent, block), agent, block);
+  }
   HostTally tally;
   const uint64_t start = ticks_now();
   for (uint64_t agent = first; agent < first + count; ++agent) {
     Result<Draft> draft = client_->reserve(keyspace_, prompts_.of(agent), 0);
     if (!draft) continue;
-    for (uint32_t i = 0; i < draft->blocks_count(); ++i)
-      prompts_.fill_payload(draft->payload(i), agent, draft->first_block() + i);
+    for (uint32_t i = 0; i < draft->blocks_count(); ++i) {
+      const auto from = rows_of(agent, draft->first_block() + i);
+      std::memcpy(draft->payload(i).data(), from.data(), from.size());
+    }
     tally.done += client_->commit(std::move(*draft));
   }
   tally.median_ns = static_cast<double>(ticks_now() - start) * ns_per_tick();
