@@ -352,7 +352,8 @@ TEST_F(Restart, AKeeperEndsWhenItsNameIsGone) {
 }
 
 TEST_F(Restart, AKeeperEndsByItself) {
-  const std::string wait = std::to_string(50'000'000);
+  // Longer than a node needs to start, on a busy machine and under a sanitizer, too.
+  const std::string wait = std::to_string(4'000'000'000);
   Child keeper = start_child("Keeper", {{kKeeperVariable, keeper_socket()}, {kKeeperWaitVariable, wait}});
   ASSERT_TRUE(comes_true([&] { return keeper_pid() != 0; }));
   Child child = start_node();
