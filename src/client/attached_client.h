@@ -52,7 +52,10 @@ struct KnownKeyspace {
 class AttachedClient final : public Client {
  public:
   AttachedClient(AttachedOptions options, std::unique_ptr<AttachedSession> session, Counters& counters)
-      : options_(std::move(options)), counters_(counters), block_tokens_(session->block_tokens()) {
+      : options_(std::move(options)),
+        counters_(counters),
+        block_tokens_(session->block_tokens()),
+        sampler_(options_.verify) {
     current_.store(&attachments_.emplace_back(std::move(session), ++last_attachment_), std::memory_order_release);
   }
   ~AttachedClient() override {
@@ -145,6 +148,7 @@ class AttachedClient final : public Client {
   const AttachedOptions options_;
   Counters& counters_;
   const uint32_t block_tokens_;
+  ReadSampler sampler_;
   std::array<std::atomic<KnownKeyspace*>, kKeyspacesMax + 1> keyspaces_{};
   Epochs epochs_;  // of sections in which current_ is read, until the use is counted
   std::atomic<Attachment*> current_{nullptr};

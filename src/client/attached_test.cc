@@ -329,7 +329,7 @@ TEST_F(AttachedTest, ThereIsOneNodeForASocket) {
 TEST_F(AttachedTest, ABlockThatRotsIsQuarantinedAtTheNode) {
   set_log_level(LogLevel::kSilent);
   const auto node = start(options());
-  AttachedUser user(socket());
+  AttachedUser user(socket(), "a", 1 << 20, {}, VerifyPolicy::kAlways);
   AttachedUser other(socket());
   const auto prompt = blocks_of({1, 2, 3, 4});
   user.put(prompt);
@@ -340,6 +340,9 @@ TEST_F(AttachedTest, ABlockThatRotsIsQuarantinedAtTheNode) {
   ASSERT_TRUE(bytes);
   const_cast<std::byte&>((*bytes)[100]) ^= std::byte{4};
   prefix.release();
+  other.client->lookup(other.id, prompt, other.hit);
+  EXPECT_TRUE(other.client->read(other.hit, prompt, 2)) << "it has chosen not to look again";
+  other.hit.release();
   user.client->lookup(user.id, prompt, user.hit);
   EXPECT_EQ(user.hit.blocks_count(), 4u);
   EXPECT_EQ(user.client->read(user.hit, prompt, 2).error().code, Code::kDataLoss);

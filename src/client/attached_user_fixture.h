@@ -25,13 +25,13 @@ class AttachedUser {
   static constexpr uint64_t kPayloadBytes = 3000;
 
   explicit AttachedUser(const std::string& socket, std::string_view keyspace = "a", uint64_t staging_bytes = 1 << 20,
-                        const std::string& tenant = {})
+                        const std::string& tenant = {}, VerifyPolicy verify = VerifyPolicy::kTier)
       : counters_(Counters::local()), keyspace_(keyspace_named(keyspace)) {
     // The node may be about to come, or to go.
     for (const uint64_t began = monotonic_now_ns(); monotonic_now_ns() < began + 10'000'000'000;
          pause_thread(1'000'000)) {
-      auto attached =
-          make_attached_client({.socket_path = socket, .tenant = tenant, .staging_bytes = staging_bytes}, *counters_);
+      auto attached = make_attached_client(
+          {.socket_path = socket, .tenant = tenant, .staging_bytes = staging_bytes, .verify = verify}, *counters_);
       if (!attached) continue;
       client = std::move(*attached);
       const Result<KeyspaceId> opened = client->open(keyspace_, block_of(kPayloadBytes));

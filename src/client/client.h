@@ -20,6 +20,7 @@
 #include "contract/result.h"
 #include "store/load_split.h"
 #include "store/tiering_options.h"
+#include "store/verify_policy.h"
 #include "tier/tier.h"
 
 namespace rhizome {
@@ -67,6 +68,7 @@ class Hit {
   size_t blocks_ = 0;
   size_t loaded_ = 0;
   Reason reason_ = Reason::kNeverStored;
+  BlockCheck check_ = BlockCheck::kIdentityAndChecksum;
 };
 
 // Blocks that are being written: reserved, writable, and invisible until commit.
@@ -160,11 +162,11 @@ class Client {
   virtual size_t load(Hit& hit, std::span<const Token> prompt, size_t first, size_t end) = 0;
 
   // The payload of block `i` of a hit, after its identity was compared with `prompt` (the prompt of
-  // the look-up) and its checksum with its bytes; valid until the hit is released. Waits for a block that is being
-  // loaded, no longer than its deadline. Cheapest in ascending order. kOutOfRange: the hit or the prompt has no such
-  // block. kDataLoss: it did not verify; it has been quarantined together with all that continues it (attached: if the
-  // node, which is told, finds the same). kUnavailable: its load failed or was late. After these two the hit ends
-  // before the block.
+  // the look-up) and, as the options say, its checksum with its bytes; valid until the hit is released. Waits for a
+  // block that is being loaded, no longer than its deadline. Cheapest in ascending order. kOutOfRange: the hit or the
+  // prompt has no such block. kDataLoss: it did not verify; it has been quarantined together with all that continues it
+  // (attached: if the node, which is told, finds the same). kUnavailable: its load failed or was late. After these two
+  // the hit ends before the block.
   virtual Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) = 0;
 
   // Reserves the blocks of `tokens` (a whole number of blocks, from position 0) from `first_block`
@@ -218,6 +220,7 @@ struct EmbeddedOptions {
   DiskOptions disk = {};
   std::unique_ptr<Tier> tier = nullptr;  // below memory, in place of a disk
   TieringOptions tiering = {};
+  VerifyPolicy verify = VerifyPolicy::kTier;
 };
 
 class Counters;
@@ -232,6 +235,7 @@ struct AttachedOptions {
   std::string tenant = {};
   uint64_t staging_bytes = 64 << 20;  // for what is being written: never more at a time
   uint64_t reply_wait_ns = 5'000'000'000;
+  VerifyPolicy verify = VerifyPolicy::kTier;
 };
 
 // A hit reads in place what the node and other processes have computed, without a call or a copy. When the node is gone

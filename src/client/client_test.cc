@@ -11,6 +11,7 @@
 #include "client/stopped.h"
 #include "machine/clock.h"
 #include "store/store_fixture.h"
+#include "telemetry/log.h"
 #include "tier/memory_tier.h"
 
 namespace rhizome {
@@ -146,6 +147,38 @@ TEST_F(ClientTest, BlocksMayBeReadInAnyOrder) {
   Hit none;
   EXPECT_EQ(client_->read(none, tokens, 0).error().code, Code::kOutOfRange);
   EXPECT_EQ(count(Counter::kIdentityMismatches), 0u);
+}
+
+// A bit that changes in memory, behind the cache's back.
+TEST(ClientVerify, FindsWhatChangesInMemoryWhenItWasAskedTo) {
+  set_log_level(LogLevel::kSilent);
+  const auto lookups_until_found = [](VerifyPolicy verify) {
+    const auto counters = Counters::local();
+    const auto client = std::move(*make_embedded_client({.memory_bytes = kMiB, .verify = verify}, *counters));
+    const KeyspaceId id = *client->open(keyspace_named("a"), block_of(kPayload));
+    const auto tokens = blocks_of({1});
+    Draft draft = std::move(*client->reserve(id, tokens, 0));
+    fill_oracle(draft.payload(0), keyspace_named("a").digest(), tokens);
+    EXPECT_EQ(client->commit(std::move(draft)), 1u);
+    Hit hit;
+    client->lookup(id, tokens, hit);
+    const auto bytes = client->read(hit, tokens, 0);
+    EXPECT_TRUE(bytes);
+    const_cast<std::byte&>(bytes.value_or(std::span<const std::byte>())[100]) ^= std::byte{1};
+    for (uint32_t lookups = 1; lookups <= 2 * ReadSampler::kLookupsPerSample; ++lookups) {
+      client->lookup(id, tokens, hit);
+      const auto again = client->read(hit, tokens, 0);
+      if (!again) {
+        EXPECT_EQ(again.error().code, Code::kDataLoss);
+        return lookups;
+      }
+    }
+    return UINT32_MAX;
+  };
+  EXPECT_EQ(lookups_until_found(VerifyPolicy::kAlways), 1u);
+  EXPECT_EQ(lookups_until_found(VerifyPolicy::kSample), ReadSampler::kLookupsPerSample);
+  EXPECT_EQ(lookups_until_found(VerifyPolicy::kTier), UINT32_MAX);
+  set_log_level(LogLevel::kWarning);
 }
 
 TEST_F(ClientTest, AHitEndsBeforeABlockThatDoesNotVerify) {

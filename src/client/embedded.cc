@@ -35,8 +35,8 @@ class EmbeddedHit final : public HitState {
 // A client whose store is in this process. Its keyspace ids are the store's roots.
 class EmbeddedClient final : public Client {
  public:
-  EmbeddedClient(std::unique_ptr<Store> store, const Clock& clock)
-      : store_(std::move(store)), clock_(clock), flights_(store_->block_tokens()) {
+  EmbeddedClient(std::unique_ptr<Store> store, const Clock& clock, VerifyPolicy verify)
+      : store_(std::move(store)), clock_(clock), sampler_(verify), flights_(store_->block_tokens()) {
     flights_.enter(kOwner, [] {});  // who waits here sleeps on flights_changed_
   }
   ~EmbeddedClient() override;
@@ -80,6 +80,7 @@ class EmbeddedClient final : public Client {
 
   const std::unique_ptr<Store> store_;
   const Clock& clock_;
+  ReadSampler sampler_;
   Mutex mutex_;
   std::unordered_map<uint64_t, Written> drafts_ GUARDED_BY(mutex_);
   uint64_t last_draft_ GUARDED_BY(mutex_) = 0;
@@ -100,7 +101,7 @@ Result<std::unique_ptr<Client>> make_embedded_client(EmbeddedOptions options, Co
                                                         .tiering = options.tiering},
                                                        counters);
   if (!store) return fail(store.error());
-  return std::make_unique<EmbeddedClient>(std::move(*store), clock);
+  return std::make_unique<EmbeddedClient>(std::move(*store), clock, options.verify);
 }
 
 EmbeddedClient::~EmbeddedClient() {
@@ -132,6 +133,7 @@ void EmbeddedClient::lookup(KeyspaceId keyspace, std::span<const Token> prompt, 
     hit.client_ = this;
   }
   StoredPrefix& prefix = *prefix_of(hit);
+  hit.check_ = sampler_.next();
   store_->lookup(root_of(keyspace), prompt, prefix);
   update(hit, prefix);
 }
@@ -168,7 +170,7 @@ size_t EmbeddedClient::load(Hit& hit, std::span<const Token> prompt, size_t firs
 Result<std::span<const std::byte>> EmbeddedClient::read(Hit& hit, std::span<const Token> prompt, size_t i) {
   StoredPrefix* const prefix = prefix_of(hit);
   if (prefix == nullptr || i >= hit.blocks_) return fail(Code::kOutOfRange, "the hit has no such block");
-  const auto bytes = store_->read(*prefix, prompt, static_cast<uint32_t>(i));
+  const auto bytes = store_->read(*prefix, prompt, static_cast<uint32_t>(i), hit.check_);
   update(hit, *prefix);
   return bytes;
 }

@@ -42,6 +42,7 @@
 #include "store/remote_uses.h"
 #include "store/stored_prefix.h"
 #include "store/tiering_options.h"
+#include "store/verify_policy.h"
 #include "telemetry/counters.h"
 #include "tier/tier.h"
 
@@ -107,11 +108,13 @@ class Store {
   // is less when a block is gone that the prefix had.
   LoadSplit plan(const StoredPrefix& prefix, std::span<const Token> prompt, uint32_t first, uint32_t end) const;
 
-  // The payload of block `block` of a prefix, once its checksum agrees with its bytes and its identity with `prompt`
-  // (the look-up's). Valid until the prefix is released. Cheapest in ascending order. kOutOfRange: the prefix or the
-  // prompt has no such block. kDataLoss: it did not verify; it and all that continues it have been forgotten, and the
-  // prefix ends before it. kUnavailable: it is in a tier, and its load failed or was late; the prefix ends before it.
-  Result<std::span<const std::byte>> read(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t block);
+  // The payload of block `block` of a prefix, once its identity agrees with `prompt` (the look-up's) and, when `check`
+  // says so, its checksum with its bytes. Valid until the prefix is released. Cheapest in ascending order. kOutOfRange:
+  // the prefix or the prompt has no such block. kDataLoss: it did not verify; it and all that continues it have been
+  // forgotten, and the prefix ends before it. kUnavailable: it is in a tier, and its load failed or was late; the
+  // prefix ends before it.
+  Result<std::span<const std::byte>> read(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t block,
+                                          BlockCheck check = BlockCheck::kIdentityAndChecksum);
 
   // The engine has computed `tokens` tokens behind `before` others in so many seconds: what loading is weighed against.
   void observe_compute(uint64_t tokens, uint64_t before, double seconds);

@@ -150,7 +150,8 @@ uint32_t Store::begin_loads(StoredPrefix& prefix, std::span<const Token> prompt,
   return end;
 }
 
-Result<std::span<const std::byte>> Store::read(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t block) {
+Result<std::span<const std::byte>> Store::read(StoredPrefix& prefix, std::span<const Token> prompt, uint32_t block,
+                                               BlockCheck check) {
   if (block >= prefix.blocks()) return fail(Code::kOutOfRange, "the prefix has no such block");
   if (prompt.size() / options_.block_tokens <= block) return fail(Code::kOutOfRange, "the prompt has no such block");
   const Opened& keyspace = *opened(prefix.root_);
@@ -165,7 +166,8 @@ Result<std::span<const std::byte>> Store::read(StoredPrefix& prefix, std::span<c
     counters_.add(Counter::kHitCopiedBytes, copied);
   }
   const char* wrong = nullptr;
-  if (bytes.size() != keyspace.form.slot_bytes || checksum(bytes) != pinned.checksum()) {
+  if (bytes.size() != keyspace.form.slot_bytes ||
+      (check == BlockCheck::kIdentityAndChecksum && checksum(bytes) != pinned.checksum())) {
     counters_.add(Counter::kChecksumFailures);
     wrong = "checksum";
   } else if (!identity_matches(bytes.first(keyspace.form.identity_bytes),

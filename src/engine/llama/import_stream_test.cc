@@ -85,8 +85,8 @@ TEST_P(ImportStream, WhatRotsMeanwhileIsComputedAgain) {
   const TestModel model(dense_model());
   const std::vector<Token> prompt = random_tokens(1, 200);
   auto counters = Counters::local();
-  auto made = std::make_unique<RottingClient>(
-      std::move(*make_embedded_client({.memory_bytes = uint64_t{64} << 20, .block_tokens = 16}, *counters)));
+  auto made = std::make_unique<RottingClient>(std::move(*make_embedded_client(
+      {.memory_bytes = uint64_t{64} << 20, .block_tokens = 16, .verify = VerifyPolicy::kAlways}, *counters)));
   RottingClient& client = *made;
   TestCache cache(std::move(counters), std::move(made));
   const Logits wanted = TestEngine(model, cache, options).ask(0, prompt);

@@ -66,8 +66,8 @@ void expect_bit_equal(const Answer& a, const Answer& b) {
 
 TestCache::TestCache(uint64_t memory_bytes, uint32_t block_tokens)
     : counters(Counters::local()),
-      client(
-          std::move(*make_embedded_client({.memory_bytes = memory_bytes, .block_tokens = block_tokens}, *counters))) {}
+      client(std::move(*make_embedded_client(
+          {.memory_bytes = memory_bytes, .block_tokens = block_tokens, .verify = VerifyPolicy::kAlways}, *counters))) {}
 
 uint64_t TestCache::computed() const {
   return count(Counter::kTokensComputedPrompt) + count(Counter::kTokensComputedGenerated) +

@@ -36,6 +36,7 @@ EmbeddedOptions embedded_options(const Settings& settings) {
   EmbeddedOptions options;
   options.memory_bytes = settings.memory_bytes;
   options.block_tokens = settings.block_tokens;
+  options.verify = VerifyPolicy::kAlways;
   if (settings.disk_bytes > 0 && settings.cache_directory.empty()) {
     log_error("no blocks are kept on disk: there is no directory for them (RHIZOME_CACHE_DIR)");
     return options;
@@ -60,6 +61,7 @@ Result<std::unique_ptr<Client>> attach(const Settings& settings, Counters& count
   AttachedOptions options;
   options.socket_path = settings.node_socket;
   options.tenant = settings.tenant;
+  options.verify = VerifyPolicy::kAlways;
   options.staging_bytes = std::clamp(settings.memory_bytes / kStagingShare, kStagingLeast, kStagingMost);
   auto client = make_attached_client(options, counters);
   const auto is_absent = [&] {
