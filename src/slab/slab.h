@@ -14,7 +14,9 @@
 // A slab can take over chunks that an earlier process has filled (adopt()). They are mapped read-only and never written
 // to or cut again: their slots are read, pinned and freed as others are, but not handed out, and the chunk goes back
 // with its last one. Its number is not used again. As long as there are such chunks, room for one is left in the budget
-// (the headroom), so that their blocks can be copied into new ones.
+// (the headroom), so that their blocks can be copied into new ones. A slab with a keeper leaves that room from the
+// beginning, so that whoever takes its chunks over, under the same budget, has room for all of them; unless it would be
+// more than an eighth of the budget.
 //
 // Thread-safety: everything here may be called from any thread, but a Reserved or a Pinned belongs to
 // one thread at a time and must not outlive its Slab. pin(), committed(), pins() and the release of a pin take no lock,
@@ -215,6 +217,8 @@ class Slab {
   bool try_claim(uint64_t stride, bool full, Room room, Claim& claim) REQUIRES(mutex_);
   bool take_chunk_number(uint32_t& number) REQUIRES(mutex_);
   uint64_t left_bytes(Room room) const REQUIRES(mutex_);
+  // Before a chunk of that stride is taken.
+  void leave_room_for_next(uint64_t stride) REQUIRES(mutex_);
   Leaving retire(uint32_t chunk) REQUIRES(mutex_);
   Result<Mapping> memory_for(const Claim& claim) EXCLUDES(mutex_);
   void give_up(const Claim& claim) REQUIRES(mutex_);
@@ -239,6 +243,7 @@ class Slab {
   std::map<uint64_t, SizeClass> classes_ GUARDED_BY(mutex_);  // by stride
   SlabUsage usage_ GUARDED_BY(mutex_);
   uint64_t free_slots_bytes_ GUARDED_BY(mutex_) = 0;
+  uint64_t own_headroom_bytes_ GUARDED_BY(mutex_) = 0;  // for whoever comes next
   uint64_t headroom_bytes_ GUARDED_BY(mutex_) = 0;
 };
 

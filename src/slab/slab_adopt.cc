@@ -32,7 +32,8 @@ Result<std::vector<SlotRef>> Slab::adopt(Mapping memory, std::span<const Adopted
   std::vector<uint16_t> places;
   if (!fit_a_chunk(slots, stride, bytes, places)) return fail(Code::kInvalidArgument, "slots that no chunk has");
   ChunkCut cut{.memory_bytes = bytes, .stride = stride};
-  cut.slots = static_cast<uint32_t>(std::min<uint64_t>(bytes / stride, kChunkSlotsMax));
+  // Those that are free are never handed out: what described them costs nothing.
+  cut.slots = uint32_t{*std::ranges::max_element(places)} + 1;
   MutexLock lock(mutex_);
   const uint64_t cost_bytes = cost(cut);
   const uint64_t headroom = std::max({headroom_bytes_, cost_bytes, cost(full_cut(stride, chunk_bytes_))});
@@ -75,7 +76,7 @@ Slab::Leaving Slab::retire(uint32_t number) {
   Chunk::Detached detached = chunks_[number].detach();
   --usage_.chunks;
   ++usage_.retired_chunks;
-  if (--usage_.adopted_chunks == 0) headroom_bytes_ = 0;
+  if (--usage_.adopted_chunks == 0) headroom_bytes_ = own_headroom_bytes_;
   return {.memory = std::move(detached.memory), .cost = detached.cost, .adopted_chunk = number};
 }
 

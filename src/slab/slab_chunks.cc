@@ -11,6 +11,8 @@ namespace {
 
 // What std::map and std::set keep for a chunk that is alone in its stride.
 constexpr uint64_t kBookkeepingBytes = 256;
+// No more of a budget than one of so many parts is left to whoever takes the chunks over.
+constexpr uint64_t kShareOfHeadroom = 8;
 
 }  // namespace
 
@@ -21,7 +23,8 @@ bool Slab::can_ever_hold(uint64_t bytes) const {
   for (uint32_t i = 0; i < chunks_count_; ++i)
     chunks_cost += chunks_[i].cost();
   // A chunk that is claimed and not attached yet makes this too small by one chunk for a moment.
-  return cost(tight_cut(stride_of(bytes), 1)) <= usage_.budget_bytes - (usage_.used_bytes - chunks_cost);
+  const uint64_t left = usage_.budget_bytes - (usage_.used_bytes - chunks_cost);
+  return cost(tight_cut(stride_of(bytes), 1)) + own_headroom_bytes_ <= left;
 }
 
 std::optional<SpareChunk> Slab::emptiest_chunk(uint64_t bytes) const {
@@ -121,6 +124,15 @@ uint64_t Slab::left_bytes(Room room) const {
   return room == Room::kWithHeadroom ? left : left - std::min(left, headroom_bytes_);
 }
 
+// What takes its chunks over needs a table of them besides.
+void Slab::leave_room_for_next(uint64_t stride) {
+  if (options_.keeper == nullptr) return;
+  const uint64_t bytes = cost(full_cut(stride, chunk_bytes_)) + chunks_max_ * (sizeof(Chunk) + sizeof(uint32_t));
+  if (bytes > usage_.budget_bytes / kShareOfHeadroom) return;
+  own_headroom_bytes_ = std::max(own_headroom_bytes_, bytes);
+  headroom_bytes_ = std::max(headroom_bytes_, own_headroom_bytes_);
+}
+
 bool Slab::take_chunk_number(uint32_t& number) {
   if (!unused_chunks_.empty()) {
     number = unused_chunks_.back();
@@ -133,6 +145,7 @@ bool Slab::take_chunk_number(uint32_t& number) {
 }
 
 bool Slab::try_claim(uint64_t stride, bool full, Room room, Claim& claim) {
+  leave_room_for_next(stride);
   const uint64_t left = left_bytes(room);
   ChunkCut cut = full_cut(stride, chunk_bytes_);
   if (cost(cut) > left) {

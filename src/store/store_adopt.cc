@@ -141,7 +141,7 @@ bool Store::make_room_of_adopted() {
   std::optional<AdoptedChunk> chunk = take_emptiest_adopted();
   if (!chunk) return false;
   const Result<ChunkLayout> layout = slab_->chunk_layout(chunk->number);
-  bool gains = layout && slab_->adopted_slots_used(chunk->number) < layout->slots;
+  bool gains = layout && slab_->adopted_slots_used(chunk->number) < layout->bytes / layout->stride;
   uint64_t bytes_left = UINT64_MAX;
   if (gains) gains = empty_adopted(*chunk, bytes_left);
   publish_used();

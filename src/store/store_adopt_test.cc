@@ -158,8 +158,7 @@ TEST_F(StoreAdopt, AFullStoreGoesOnWithoutAPause) {
   auto user = next(kBudget);
   root = user->open(keyspace_);
   EXPECT_LE(user->store->adoption().offered_blocks, blocks);
-  // Room is left for one chunk, and for what describes the keyspaces: here a chunk is a 64th of the budget.
-  EXPECT_GE(user->store->adoption().warm_blocks + blocks / 24, blocks);
+  EXPECT_EQ(user->store->adoption().warm_blocks, blocks) << "the former store has left room for a chunk";
   const auto hot = chain(4'100'000'000, 30);
   EXPECT_EQ(user->put(root, hot), 30u);
   for (int round = 0; round < 2000; ++round) {
