@@ -47,6 +47,13 @@ constexpr std::array<KindTraits, kFrameKindsCount> kKinds = {{
     {"report", FrameSender::kClient},
     {"reported", FrameSender::kNode},
     {"observe", FrameSender::kClient},
+    {"publish", FrameSender::kClient},
+    {"published", FrameSender::kNode},
+    {"adopt", FrameSender::kClient},
+    {"context", FrameSender::kNode, {1, 1}},
+    {"end_adoption", FrameSender::kClient},
+    {"unpublish", FrameSender::kClient},
+    {"done", FrameSender::kNode},
 }};
 
 bool is_kind(FrameKind kind) {
@@ -78,7 +85,8 @@ constexpr std::array<Decoder, sizeof...(kIndex)> decoders(std::index_sequence<kI
 
 constexpr auto kDecoders = decoders(std::make_index_sequence<kFrameKindsCount>());
 
-static_assert(kFrameHeadBytes + 2 * sizeof(uint32_t) + kKeyspaceBytesMax + kGeometryBytesMax <= kFrameBytesMax);
+// The longest of those that name a keyspace, with room for the numbers beside it.
+static_assert(kFrameHeadBytes + 64 + kKeyspaceBytesMax + kGeometryBytesMax <= kFrameBytesMax);
 static_assert(kFrameHeadBytes + sizeof(uint32_t) + kStatsBytesMax <= kFrameBytesMax);
 
 }  // namespace

@@ -18,13 +18,14 @@
 #include <variant>
 #include <vector>
 
+#include "attach/context_handle.h"
 #include "attach/frame_kind.h"
 #include "block/reason.h"
 #include "contract/result.h"
 
 namespace rhizome {
 
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 inline constexpr size_t kTenantBytesMax = 64;
 inline constexpr size_t kKeyspaceBytesMax = 48 << 10;
 inline constexpr size_t kGeometryBytesMax = 256;
@@ -465,12 +466,110 @@ struct ObserveFrame {
   }
 };
 
+// Hands a context over: the node keeps the tokens and pins what is stored of them, until the terms end it.
+struct PublishFrame {
+  static constexpr FrameKind kKind = FrameKind::kPublish;
+  std::vector<std::byte> keyspace = {};  // as in OpenFrame
+  std::vector<std::byte> geometry = {};
+  StagedTokens tokens = {};
+  ContextTerms terms = {};
+
+  friend bool operator==(const PublishFrame&, const PublishFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.text(self.keyspace, kKeyspaceBytesMax);
+    fields.text(self.geometry, kGeometryBytesMax);
+    fields.staged(self.tokens);
+    fields.choice(self.terms.use, kContextUsesCount);
+    fields.number(self.terms.lifetime_ns);
+    fields.choice(self.terms.outlives_publisher, 2);
+  }
+};
+
+struct PublishedFrame {
+  static constexpr FrameKind kKind = FrameKind::kPublished;
+  ContextHandle handle = {};
+
+  friend bool operator==(const PublishedFrame&, const PublishedFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.handle(self.handle);
+  }
+};
+
+struct AdoptFrame {
+  static constexpr FrameKind kKind = FrameKind::kAdopt;
+  ContextHandle handle = {};
+
+  friend bool operator==(const AdoptFrame&, const AdoptFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.handle(self.handle);
+  }
+};
+
+// With memory that holds the tokens and nothing else. The node keeps its pins until the client ends the adoption, so
+// that there is no moment in which nobody pins.
+struct ContextFrame {
+  static constexpr FrameKind kKind = FrameKind::kContext;
+  uint64_t adoption = 0;
+  std::vector<std::byte> keyspace = {};
+  std::vector<std::byte> geometry = {};
+  uint32_t tokens_count = 0;
+  uint32_t blocks_count = 0;  // that the node pins
+
+  friend bool operator==(const ContextFrame&, const ContextFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.number(self.adoption);
+    fields.text(self.keyspace, kKeyspaceBytesMax);
+    fields.text(self.geometry, kGeometryBytesMax);
+    fields.number(self.tokens_count);
+    fields.number(self.blocks_count);
+  }
+};
+
+// The client pins by itself from now on, or wants it no more. Answered with DoneFrame.
+struct EndAdoptionFrame {
+  static constexpr FrameKind kKind = FrameKind::kEndAdoption;
+  uint64_t adoption = 0;
+  bool keeps = false;
+
+  friend bool operator==(const EndAdoptionFrame&, const EndAdoptionFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.number(self.adoption);
+    fields.choice(self.keeps, 2);
+  }
+};
+
+// Nobody adopts it any more. Answered with DoneFrame.
+struct UnpublishFrame {
+  static constexpr FrameKind kKind = FrameKind::kUnpublish;
+  ContextHandle handle = {};
+
+  friend bool operator==(const UnpublishFrame&, const UnpublishFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self& self, Fields& fields) {
+    fields.handle(self.handle);
+  }
+};
+
+struct DoneFrame {
+  static constexpr FrameKind kKind = FrameKind::kDone;
+
+  friend bool operator==(const DoneFrame&, const DoneFrame&) = default;
+  template <class Self, class Fields>
+  static void visit(Self&, Fields&) {}
+};
+
 // In the order of their kinds.
 using AnyFrame = std::variant<HelloFrame, WelcomeFrame, OpenFrame, OpenedFrame, AskRootFrame, AskChunkFrame, ChunkFrame,
                               AskDirectoryFrame, DirectoryFrame, CommitFrame, CommittedFrame, LoadFrame, LoadingFrame,
                               AnnounceFrame, ClaimedFrame, WaitFrame, WaitedFrame, WithdrawFrame, ExplainFrame,
                               ExplainedFrame, AskStatsFrame, StatsFrame, ClearFrame, ClearedFrame, GoodbyeFrame,
-                              ErrorFrame, ReportFrame, ReportedFrame, ObserveFrame>;
+                              ErrorFrame, ReportFrame, ReportedFrame, ObserveFrame, PublishFrame, PublishedFrame,
+                              AdoptFrame, ContextFrame, EndAdoptionFrame, UnpublishFrame, DoneFrame>;
 static_assert(std::variant_size_v<AnyFrame> == kFrameKindsCount);
 
 // The message of a frame. kInvalidArgument: a text is longer than it may be.

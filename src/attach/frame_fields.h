@@ -28,6 +28,11 @@ class CompoundFields {
     self().number(tokens.offset);
     self().number(tokens.count);
   }
+  template <class Handle>
+  void handle(Handle& handle) {
+    self().number(handle.high);
+    self().number(handle.low);
+  }
   template <class Blocks>
   void blocks(Blocks& blocks) {
     keyspace(blocks.keyspace);

@@ -43,8 +43,15 @@ enum class FrameKind : uint32_t {
   kReport = 27,
   kReported = 28,
   kObserve = 29,
+  kPublish = 30,
+  kPublished = 31,
+  kAdopt = 32,
+  kContext = 33,
+  kEndAdoption = 34,
+  kUnpublish = 35,
+  kDone = 36,
 };
-inline constexpr uint32_t kFrameKindsCount = 29;
+inline constexpr uint32_t kFrameKindsCount = 36;
 
 // "hello", "ask_chunk", ...; "unknown" for what is none.
 std::string_view frame_kind_name(FrameKind kind);

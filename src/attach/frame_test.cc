@@ -67,6 +67,8 @@ TEST(Frames, HoldTheLongestTextsAndNoLonger) {
         HelloFrame{.tenant = text(kTenantBytesMax + more)},
         OpenFrame{.keyspace = bytes(kKeyspaceBytesMax + more), .geometry = bytes(kGeometryBytesMax)},
         OpenFrame{.keyspace = bytes(kKeyspaceBytesMax), .geometry = bytes(kGeometryBytesMax + more)},
+        PublishFrame{.keyspace = bytes(kKeyspaceBytesMax + more), .geometry = bytes(kGeometryBytesMax)},
+        ContextFrame{.keyspace = bytes(kKeyspaceBytesMax), .geometry = bytes(kGeometryBytesMax + more)},
         StatsFrame{.text = text(kStatsBytesMax + more)},
         ExplainedFrame{.text = text(kReasonBytesMax + more)},
         ErrorFrame{.text = text(kReasonBytesMax + more)}};
@@ -113,6 +115,8 @@ TEST(Frames, HaveNamesSendersAndDescriptors) {
   EXPECT_EQ(frame_descriptors(FrameKind::kChunk).least, 1u);
   EXPECT_EQ(frame_descriptors(FrameKind::kWelcome).most, 3u);
   EXPECT_EQ(frame_descriptors(FrameKind::kCommit).most, 0u);
+  EXPECT_EQ(frame_descriptors(FrameKind::kContext).least, 1u);
+  EXPECT_EQ(frame_descriptors(FrameKind::kPublish).most, 0u);
 }
 
 }  // namespace
