@@ -1,4 +1,5 @@
-// What a client keeps from going: blocks that its hazard slots pin, and chunks that are gone but for its mapping.
+// What a client keeps from going: blocks that its hazard slots and its contexts pin, and chunks that are gone but for
+// its mapping.
 #include <algorithm>
 #include <vector>
 
@@ -25,12 +26,17 @@ void ClientSession::ask_to_unmap() {
     retired_bytes_ += retired.bytes;
 }
 
+uint64_t ClientSession::kept_bytes(bool by_nobody) const {
+  std::vector<RunId> runs;
+  if (!by_nobody) lease_.front().collect_slots(UINT32_MAX, runs);
+  domain_->contexts.collect_runs(by_nobody ? Contexts::kNobody : number_, runs);
+  return (by_nobody ? 0 : retired_bytes_) + domain_->store.bytes_on_paths(runs);
+}
+
 Status ClientSession::check_quota(uint64_t now_ns) {
   if (!is_welcomed_) return {};
   ask_to_unmap();
-  std::vector<RunId> runs;
-  lease_.front().collect_slots(UINT32_MAX, runs);
-  if (retired_bytes_ + domain_->store.bytes_on_paths(runs) <= domain_->pinned_bytes_max) {
+  if (kept_bytes(false) <= domain_->pinned_bytes_max) {
     over_quota_since_ns_ = 0;
     return {};
   }

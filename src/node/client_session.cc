@@ -30,6 +30,7 @@ ClientSession::ClientSession(const NodeDomains& domains, LocalSocket socket, Pro
 ClientSession::~ClientSession() {
   if (lease_.empty()) return;
   domain_->flights.leave(number_);
+  domain_->contexts.leave(number_);
   // A client that lives on must not believe what it reads from now on.
   notice_.front().revoke();
   notice_.front().stir();
@@ -101,6 +102,10 @@ Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::
     return Answer{StatsFrame{.text = stats_text(domain_->store, domain_->tenant)}};
   }
   if (const auto* const clear = std::get_if<ClearFrame>(&frame)) return on(*clear);
+  if (const auto* const publish = std::get_if<PublishFrame>(&frame)) return on(*publish);
+  if (const auto* const adopt = std::get_if<AdoptFrame>(&frame)) return on(*adopt);
+  if (const auto* const end = std::get_if<EndAdoptionFrame>(&frame)) return on(*end);
+  if (const auto* const unpublish = std::get_if<UnpublishFrame>(&frame)) return on(*unpublish);
   return fail(Code::kUnimplemented, "this node does not know that request");
 }
 
@@ -157,12 +162,16 @@ Result<ClientSession::Answer> ClientSession::opened(Root root) {
                             .slot_bytes = *slot_bytes}};
 }
 
+Result<Root> ClientSession::open_root(std::span<const std::byte> keyspace, std::span<const std::byte> geometry) {
+  const Result<Keyspace> decoded = Keyspace::decode(keyspace);
+  if (!decoded) return fail(decoded.error());
+  const Result<BlockGeometry> shape = decode_geometry(geometry);
+  if (!shape) return fail(shape.error());
+  return domain_->store.open(*decoded, *shape);
+}
+
 Result<ClientSession::Answer> ClientSession::on(const OpenFrame& open) {
-  const Result<Keyspace> keyspace = Keyspace::decode(open.keyspace);
-  if (!keyspace) return fail(keyspace.error());
-  const Result<BlockGeometry> geometry = decode_geometry(open.geometry);
-  if (!geometry) return fail(geometry.error());
-  const Result<Root> root = domain_->store.open(*keyspace, *geometry);
+  const Result<Root> root = open_root(open.keyspace, open.geometry);
   if (!root) return fail(root.error());
   return opened(*root);
 }

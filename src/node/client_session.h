@@ -22,6 +22,7 @@
 #include "machine/local_socket.h"
 #include "machine/mapping.h"
 #include "machine/process_watch.h"
+#include "node/contexts.h"
 #include "node/flights.h"
 #include "node/node_readers.h"
 #include "store/store.h"
@@ -41,6 +42,7 @@ struct NodeDomain {
   uint64_t pinned_grace_ns = 0;
   std::string tenant;
   Flights flights{store.block_tokens()};
+  Contexts contexts = Contexts();
 };
 using NodeDomains = std::vector<std::unique_ptr<NodeDomain>>;
 
@@ -75,6 +77,7 @@ class ClientSession {
   struct Answer {
     AnyFrame frame;
     std::vector<int> descriptors = {};
+    Mapping memory = {};  // of one of them, until it is sent
   };
 
   // False: it is a frame that takes an answer.
@@ -92,9 +95,17 @@ class ClientSession {
   Result<Answer> on(const ExplainFrame& explain);
   Result<Answer> on(const ReportFrame& report);
   Result<Answer> on(const ClearFrame& clear);
+  // client_contexts.cc
+  Result<Answer> on(const PublishFrame& publish);
+  Result<Answer> on(const AdoptFrame& adopt);
+  Result<Answer> on(const EndAdoptionFrame& end);
+  Result<Answer> on(const UnpublishFrame& unpublish);
+  // client_quota.cc: of what it keeps from going now, or what contexts of nobody's do.
+  uint64_t kept_bytes(bool by_nobody) const;
   void ask_to_unmap();
   Status send(const AnyFrame& frame, uint64_t request, std::span<const int> descriptors);
   Result<Answer> opened(Root root);
+  Result<Root> open_root(std::span<const std::byte> keyspace, std::span<const std::byte> geometry);
   void tell_flights(Root root, std::span<const Token> tokens);
   // The client may write into staging memory at any time, so what is believed is a copy.
   Result<std::vector<Token>> copy_tokens(const StagedTokens& staged) const;

@@ -173,8 +173,10 @@ class Node::Loop {
     const uint64_t now = monotonic_now_ns();
     next_quota_ns_ = now + std::min(kRestNs, pinned_grace_ns_ / 2);
     // Also where nobody stores, and nothing asks for it.
-    for (const auto& domain : domains_)
+    for (const auto& domain : domains_) {
+      domain->contexts.drop_late(now);
       domain->store.note_remote_uses();
+    }
     std::vector<uint64_t> over;
     uint64_t retired = 0;
     for (const auto& [number, session] : sessions_) {
