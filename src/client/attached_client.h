@@ -88,6 +88,9 @@ class AttachedClient final : public Client {
   Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
                         uint64_t patience_ns) override;
   Arrival wait(KeyspaceId keyspace, std::span<const Token> prompt, size_t more_than, uint64_t deadline_ns) override;
+  Result<ContextHandle> publish(KeyspaceId keyspace, std::span<const Token> prompt, const ContextTerms& terms) override;
+  Result<Context> adopt(const ContextHandle& handle) override;
+  Status unpublish(const ContextHandle& handle) override;
   void observe_compute(uint64_t tokens, uint64_t before, double seconds) override;
   // The node writes what is worth it, and lives on.
   void flush(uint64_t) override {}
@@ -142,6 +145,8 @@ class AttachedClient final : public Client {
   };
   Result<NamedBlocks> name_blocks(Attachment& attachment, const KnownKeyspace& keyspace, std::span<const Token> prompt,
                                   size_t first, size_t end);
+  // What a node gives, looked up and pinned by this client; of that session.
+  Result<Context> take_over(const Use& now, const ContextFrame& given, const std::vector<Descriptor>& descriptors);
   std::optional<Written> take_room(Use use, KnownKeyspace& keyspace, std::span<const Token> tokens,
                                    uint32_t first_block);
 

@@ -40,6 +40,20 @@ Announcement& Announcement::operator=(Announcement&& other) noexcept {
   return *this;
 }
 
+// Of clients that stand before others.
+
+Result<ContextHandle> Client::publish(KeyspaceId, std::span<const Token>, const ContextTerms&) {
+  return fail(Code::kUnimplemented, "this client hands nothing over");
+}
+
+Result<Context> Client::adopt(const ContextHandle&) {
+  return fail(Code::kUnimplemented, "this client hands nothing over");
+}
+
+Status Client::unpublish(const ContextHandle&) {
+  return fail(Code::kUnimplemented, "this client hands nothing over");
+}
+
 void Announcement::withdraw() {
   end_block_ = 0;
   if (Client* client = std::exchange(client_, nullptr)) client->withdraw_claim(claim_, session_);

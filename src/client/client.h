@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "attach/context_handle.h"
 #include "block/keyspace.h"
 #include "block/reason.h"
 #include "block/token.h"
@@ -130,6 +131,15 @@ struct Arrival {
   bool is_computed = false;  // somebody computes the next one
 };
 
+// A context that was adopted: a prompt, and what is stored of it, pinned by this client. To go on with it is to look up
+// and to store what continues `tokens`; blocks that others have as well are never changed by that.
+struct Context {
+  KeyspaceId keyspace = {};    // opened in this client
+  uint64_t payload_bytes = 0;  // of one block
+  std::vector<Token> tokens = {};
+  Hit hit = {};
+};
+
 class Client {
  public:
   virtual ~Client() = default;
@@ -198,6 +208,23 @@ class Client {
   // deadline_ns (of the client's clock, see machine/clock.h). Other threads use the client meanwhile. Whoever waits for
   // others while others wait for what he has announced wastes everybody's time until patience runs out: withdraw first.
   virtual Arrival wait(KeyspaceId keyspace, std::span<const Token> prompt, size_t more_than, uint64_t deadline_ns) = 0;
+
+  // Hands a context over: a prompt, and what is stored of it now, which stays so for as long as the terms say.
+  // Attached, any client of the same node and tenant may adopt it that is told the handle; with the node's end it is
+  // gone. What is kept counts against this client's quota, of what outlives it against one that all such share.
+  // kFailedPrecondition: nothing of it is stored. kInvalidArgument: a lifetime of nothing, or of more than ten minutes.
+  // kResourceExhausted: 256 contexts, a million tokens or the quota are used up. kUnavailable: there is no node.
+  virtual Result<ContextHandle> publish(KeyspaceId keyspace, std::span<const Token> prompt, const ContextTerms& terms);
+
+  // Goes on with what somebody has published. Its blocks are never without a pin in between; what of them is gone all
+  // the same (it did not verify) is not in the hit, whose reason says so. Of those that adopt a kMove context one gets
+  // it; if that one ends in the middle it can be adopted again. kNotFound: there is no such context (any more), it is
+  // another tenant's, or somebody is adopting it to keep it. kResourceExhausted: no slot for the hit, or no memory.
+  // kUnavailable: there is no node.
+  virtual Result<Context> adopt(const ContextHandle& handle);
+
+  // Nobody adopts it any more; who has adopted it keeps it. Anybody may who has the handle. kNotFound: as adopt().
+  virtual Status unpublish(const ContextHandle& handle);
 
   // The engine has computed `tokens` tokens of a prompt behind `before` others in so many seconds: what loads are
   // weighed against.

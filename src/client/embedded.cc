@@ -3,11 +3,13 @@
 #include <unordered_map>
 #include <utility>
 
+#include "block/identity.h"
 #include "client/client.h"
 #include "concurrency/mutex.h"
 #include "contract/check.h"
 #include "machine/clock.h"
 #include "machine/thread.h"
+#include "node/contexts.h"
 #include "node/flights.h"
 #include "store/store.h"
 
@@ -56,6 +58,9 @@ class EmbeddedClient final : public Client {
   Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
                         uint64_t patience_ns) override;
   Arrival wait(KeyspaceId keyspace, std::span<const Token> prompt, size_t more_than, uint64_t deadline_ns) override;
+  Result<ContextHandle> publish(KeyspaceId keyspace, std::span<const Token> prompt, const ContextTerms& terms) override;
+  Result<Context> adopt(const ContextHandle& handle) override;
+  Status unpublish(const ContextHandle& handle) override;
   void observe_compute(uint64_t tokens, uint64_t before, double seconds) override {
     store_->observe_compute(tokens, before, seconds);
   }
@@ -77,6 +82,7 @@ class EmbeddedClient final : public Client {
   StoredPrefix* prefix_of(const Hit& hit) const;
   static void update(Hit& hit, const StoredPrefix& prefix);
   Written take_draft(uint64_t id);
+  void drop_late_contexts() EXCLUDES(contexts_mutex_);
 
   const std::unique_ptr<Store> store_;
   const Clock& clock_;
@@ -90,6 +96,10 @@ class EmbeddedClient final : public Client {
   CondVar flights_changed_;
   Flights flights_ GUARDED_BY(flights_mutex_);
   std::atomic<bool> has_claims_{false};
+
+  Mutex contexts_mutex_;
+  Contexts contexts_ GUARDED_BY(contexts_mutex_);
+  std::atomic<bool> has_contexts_{false};
 };
 
 Result<std::unique_ptr<Client>> make_embedded_client(EmbeddedOptions options, Counters& counters) {
@@ -176,6 +186,8 @@ Result<std::span<const std::byte>> EmbeddedClient::read(Hit& hit, std::span<cons
 }
 
 Result<Draft> EmbeddedClient::reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) {
+  // What a context that is over keeps is in the way of nobody else.
+  if (has_contexts_.load(std::memory_order_relaxed)) drop_late_contexts();
   Result<BlockDraft> reserved = store_->reserve(root_of(keyspace), tokens, first_block);
   if (!reserved) return fail(reserved.error());
   Draft draft;
@@ -275,6 +287,52 @@ Arrival EmbeddedClient::wait(KeyspaceId keyspace, std::span<const Token> prompt,
     if (arrival.blocks > more_than || !until_ns || now_ns >= deadline_ns) return arrival;
     flights_changed_.wait_for(flights_mutex_, std::min({*until_ns - now_ns, deadline_ns - now_ns, kSleepNsMax}));
   }
+}
+
+// --- contexts
+
+Result<ContextHandle> EmbeddedClient::publish(KeyspaceId keyspace, std::span<const Token> prompt,
+                                              const ContextTerms& terms) {
+  Contexts::Offer offer{.terms = terms};
+  store_->lookup(root_of(keyspace), prompt, offer.pins);
+  const uint32_t blocks = offer.pins.blocks();
+  if (blocks == 0) return fail(Code::kFailedPrecondition, "nothing of it is stored");
+  static_cast<void>(store_->promote(offer.pins, prompt, 0, blocks));
+  offer.content = {.root = root_of(keyspace), .tokens = {prompt.begin(), prompt.end()}};
+  const MutexLock lock(contexts_mutex_);
+  const Result<ContextHandle> handle = contexts_.publish(kOwner, std::move(offer), clock_.monotonic_ns());
+  has_contexts_.store(contexts_.contexts_count() > 0, std::memory_order_relaxed);
+  return handle;
+}
+
+Result<Context> EmbeddedClient::adopt(const ContextHandle& handle) {
+  const MutexLock lock(contexts_mutex_);
+  const auto adoption = contexts_.begin_adoption(kOwner, handle, clock_.monotonic_ns());
+  if (!adoption) return fail(adoption.error());
+  const Contexts::Content& content = *adoption->content;
+  const Result<uint64_t> slot_bytes = store_->slot_bytes(content.root);
+  RHIZOME_CHECK(slot_bytes.has_value());  // it was open when it was published
+  Context context{.keyspace = {content.root.value, content.root.generation},
+                  .payload_bytes = *slot_bytes - identity_bytes(block_tokens()),
+                  .tokens = content.tokens};
+  lookup(context.keyspace, context.tokens, context.hit);
+  const Status ended = contexts_.end_adoption(kOwner, adoption->number, true);
+  if (!ended) return fail(ended.error());
+  has_contexts_.store(contexts_.contexts_count() > 0, std::memory_order_relaxed);
+  return context;
+}
+
+Status EmbeddedClient::unpublish(const ContextHandle& handle) {
+  const MutexLock lock(contexts_mutex_);
+  const Status ended = contexts_.unpublish(handle, clock_.monotonic_ns());
+  has_contexts_.store(contexts_.contexts_count() > 0, std::memory_order_relaxed);
+  return ended;
+}
+
+void EmbeddedClient::drop_late_contexts() {
+  const MutexLock lock(contexts_mutex_);
+  contexts_.drop_late(clock_.monotonic_ns());
+  has_contexts_.store(contexts_.contexts_count() > 0, std::memory_order_relaxed);
 }
 
 }  // namespace rhizome
