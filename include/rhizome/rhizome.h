@@ -4,6 +4,7 @@
  *   keyspace   everything but the tokens that KV depends on. Two keyspaces never share a block.
  *   hit        the stored blocks at the head of a prompt, pinned until it is released.
  *   draft      blocks that are being written, invisible until they are committed.
+ *   context    a prompt that is handed over, from one client of a node to another one.
  *
  * Handles. What a function makes is closed once by the function that its comment names. A handle keeps what it was made
  * from: a client that is closed ends with its last keyspace, hit and draft. Handles are numbers in the shape of
@@ -37,7 +38,7 @@ extern "C" {
 #endif
 
 /* Grows when a function or a field is added; the number in the library's name only when one is taken away. */
-#define RHIZOME_ABI_VERSION 1
+#define RHIZOME_ABI_VERSION 2
 
 /* ---- errors */
 
@@ -301,6 +302,80 @@ RHIZOME_API rhizome_code rhizome_draft_payload(rhizome_draft* draft, size_t i, v
 RHIZOME_API rhizome_code rhizome_draft_commit(rhizome_draft* draft, size_t* visible_count, rhizome_error* error);
 /* Gives the room back. NULL does nothing. */
 RHIZOME_API rhizome_code rhizome_draft_abort(rhizome_draft* draft);
+
+/* ---- single flight: what several want is computed by one (docs/host.md) */
+
+typedef struct rhizome_announcement rhizome_announcement;
+
+/* The caller is about to compute blocks [first, end) of the prompt and to store them, as they come. Nothing heard of it
+ * for `patience_ns`: it is as if it had never been said; likewise when the process ends. Waits for nobody's computing.
+ * When all is stored, there can be no more claims or there is no node, it is neither ours nor another one's: go on.
+ * End with rhizome_announcement_withdraw(). */
+RHIZOME_API rhizome_code rhizome_announce(rhizome_keyspace* keyspace, const uint32_t* tokens, size_t tokens_count,
+                                          size_t first, size_t end, uint64_t patience_ns,
+                                          rhizome_announcement** announcement, rhizome_error* error);
+/* 1: the caller computes, up to end_block, and the others wait. 0 also for what is no announcement. */
+RHIZOME_API int32_t rhizome_announcement_is_ours(const rhizome_announcement* announcement);
+/* 1: somebody else computes, up to end_block. */
+RHIZOME_API int32_t rhizome_announcement_is_others(const rhizome_announcement* announcement);
+RHIZOME_API size_t rhizome_announcement_end_block(const rhizome_announcement* announcement);
+/* NULL does nothing. */
+RHIZOME_API rhizome_code rhizome_announcement_withdraw(rhizome_announcement* announcement);
+
+/* Sleeps until more than `more_than` blocks of the prompt are stored, nobody computes the next one (any more), or
+ * `wait_ns` are over. `blocks_count` gets how many are stored now, `is_computed` (may be NULL) 1 when somebody computes
+ * the next one. Who has announced something withdraws it first: two that wait for one another wait in vain. */
+RHIZOME_API rhizome_code rhizome_wait(rhizome_keyspace* keyspace, const uint32_t* tokens, size_t tokens_count,
+                                      size_t more_than, uint64_t wait_ns, size_t* blocks_count, int32_t* is_computed,
+                                      rhizome_error* error);
+
+/* ---- contexts: a prompt is handed over */
+
+/* 128 random bits, to be told to who shall have the context, and to nobody else. All zero: none. Never grows. */
+typedef struct rhizome_context_handle {
+  uint64_t high;
+  uint64_t low;
+} rhizome_context_handle;
+
+typedef enum rhizome_context_use {
+  RHIZOME_CONTEXT_FORK = 0, /* any number may adopt it */
+  RHIZOME_CONTEXT_MOVE = 1  /* one may, and the handle is gone */
+} rhizome_context_use;
+
+typedef struct rhizome_publish_options {
+  size_t struct_size;
+  uint64_t lifetime_ns;        /* of the handle; at most ten minutes; 0: one minute */
+  uint32_t use;                /* a rhizome_context_use */
+  uint32_t outlives_publisher; /* 0: the handle ends with this client, too */
+} rhizome_publish_options;
+
+#define RHIZOME_PUBLISH_OPTIONS_INIT {sizeof(rhizome_publish_options), 0, 0, 0}
+
+/* What rhizome_adopt() gives. */
+typedef struct rhizome_adopted {
+  size_t struct_size;         /* sizeof(rhizome_adopted), set by the caller */
+  rhizome_keyspace* keyspace; /* close with rhizome_keyspace_close() */
+  rhizome_hit* hit;           /* what is stored of it, pinned; release with rhizome_hit_release() */
+  const uint32_t* tokens;     /* all of them; readable until the hit is released */
+  size_t tokens_count;
+} rhizome_adopted;
+
+#define RHIZOME_ADOPTED_INIT {sizeof(rhizome_adopted), NULL, NULL, NULL, 0}
+
+/* Hands a prompt over, and what is stored of it now, which is kept until the handle ends. Attached, any client of the
+ * same node and tenant may adopt it; with the node's end it is gone. FAILED_PRECONDITION: nothing of it is stored.
+ * RESOURCE_EXHAUSTED: 256 contexts, a million tokens or the client's quota are used up. UNAVAILABLE: no node. */
+RHIZOME_API rhizome_code rhizome_publish(rhizome_keyspace* keyspace, const uint32_t* tokens, size_t tokens_count,
+                                         const rhizome_publish_options* options, rhizome_context_handle* handle,
+                                         rhizome_error* error);
+/* Goes on with it: its blocks are never without a pin in between, and none is copied. NOT_FOUND: there is no such
+ * context (any more), or somebody is adopting it to keep it. RESOURCE_EXHAUSTED: too many hits, or no memory.
+ * UNAVAILABLE: no node. After an error `adopted` has no handle. */
+RHIZOME_API rhizome_code rhizome_adopt(rhizome_client* client, const rhizome_context_handle* handle,
+                                       rhizome_adopted* adopted, rhizome_error* error);
+/* Nobody adopts it any more; who has keeps it. NOT_FOUND: as rhizome_adopt(). */
+RHIZOME_API rhizome_code rhizome_unpublish(rhizome_client* client, const rhizome_context_handle* handle,
+                                           rhizome_error* error);
 
 #ifdef __cplusplus
 }

@@ -33,6 +33,7 @@ class BadHandles : public testing::Test {
     if (own != HandleKind::kKeyspace) try_as_keyspace(static_cast<rhizome_keyspace*>(handle));
     if (own != HandleKind::kHit) try_as_hit(static_cast<rhizome_hit*>(handle));
     if (own != HandleKind::kDraft) try_as_draft(static_cast<rhizome_draft*>(handle));
+    if (own != HandleKind::kAnnouncement) try_as_announcement(static_cast<rhizome_announcement*>(handle));
   }
 
   template <class Call>
@@ -50,6 +51,11 @@ class BadHandles : public testing::Test {
     refuses("observe", [&](auto* error) { return rhizome_client_observe_compute(client, 1, 1, 1, error); });
     refuses("open", [&](auto* error) { return rhizome_keyspace_open(client, &shape, &opened, error); });
     EXPECT_EQ(opened, nullptr);
+    rhizome_adopted adopted = RHIZOME_ADOPTED_INIT;
+    const rhizome_context_handle context = {1, 2};
+    refuses("adopt", [&](auto* error) { return rhizome_adopt(client, &context, &adopted, error); });
+    EXPECT_TRUE(adopted.hit == nullptr && adopted.keyspace == nullptr);
+    refuses("unpublish", [&](auto* error) { return rhizome_unpublish(client, &context, error); });
     EXPECT_EQ(rhizome_client_block_tokens(client), 0u);
     EXPECT_EQ(rhizome_client_close(client), closing(client));
   }
@@ -61,6 +67,18 @@ class BadHandles : public testing::Test {
     refuses("peek", [&](auto* error) { return rhizome_peek(keyspace, prompt_.data(), 32, &size_, error); });
     refuses("reserve", [&](auto* error) { return rhizome_reserve(keyspace, prompt_.data(), 32, 0, &reserved, error); });
     EXPECT_TRUE(found == nullptr && reserved == nullptr);
+    rhizome_announcement* announced = nullptr;
+    const rhizome_publish_options terms = RHIZOME_PUBLISH_OPTIONS_INIT;
+    rhizome_context_handle context = {};
+    refuses("announce",
+            [&](auto* error) { return rhizome_announce(keyspace, prompt_.data(), 32, 0, 2, 1, &announced, error); });
+    EXPECT_EQ(announced, nullptr);
+    refuses("wait", [&](auto* error) {
+      return rhizome_wait(keyspace, prompt_.data(), 32, 0, UINT64_MAX, &size_, nullptr, error);
+    });
+    refuses("publish",
+            [&](auto* error) { return rhizome_publish(keyspace, prompt_.data(), 32, &terms, &context, error); });
+    EXPECT_EQ(context.high + context.low, 0u);
     EXPECT_EQ(rhizome_keyspace_payload_bytes(keyspace), 0u);
     EXPECT_EQ(rhizome_keyspace_close(keyspace), closing(keyspace));
   }
@@ -87,6 +105,12 @@ class BadHandles : public testing::Test {
     EXPECT_EQ(rhizome_draft_abort(draft), closing(draft));
   }
 
+  void try_as_announcement(rhizome_announcement* announcement) {
+    EXPECT_EQ(rhizome_announcement_is_ours(announcement) + rhizome_announcement_is_others(announcement), 0);
+    EXPECT_EQ(rhizome_announcement_end_block(announcement), 0u);
+    EXPECT_EQ(rhizome_announcement_withdraw(announcement), closing(announcement));
+  }
+
   const std::vector<Token> prompt_ = blocks_of({1, 2});
   rhizome_client* const client_ = open_embedded_client();
   std::unique_ptr<CacheUser> user_;
@@ -109,6 +133,10 @@ TEST_F(BadHandles, OfAnotherKind) {
   try_all(user_->hit, HandleKind::kHit);
   try_all(draft, HandleKind::kDraft);
   EXPECT_EQ(rhizome_draft_abort(draft), RHIZOME_OK);
+  rhizome_announcement* announcement = nullptr;
+  ASSERT_EQ(rhizome_announce(user_->keyspace, prompt_.data(), 32, 0, 2, 1, &announcement, nullptr), RHIZOME_OK);
+  try_all(announcement, HandleKind::kAnnouncement);
+  EXPECT_EQ(rhizome_announcement_withdraw(announcement), RHIZOME_OK);
 }
 
 TEST_F(BadHandles, Closed) {
@@ -118,7 +146,10 @@ TEST_F(BadHandles, Closed) {
   rhizome_draft* draft = nullptr;
   ASSERT_EQ(rhizome_reserve(user->keyspace, prompt_.data(), 32, 0, &draft, nullptr), RHIZOME_OK);
   ASSERT_EQ(rhizome_draft_abort(draft), RHIZOME_OK);
-  const std::vector<void*> closed = {client, user->keyspace, user->hit, draft};
+  rhizome_announcement* announcement = nullptr;
+  ASSERT_EQ(rhizome_announce(user->keyspace, prompt_.data(), 32, 0, 2, 1, &announcement, nullptr), RHIZOME_OK);
+  ASSERT_EQ(rhizome_announcement_withdraw(announcement), RHIZOME_OK);
+  const std::vector<void*> closed = {client, user->keyspace, user->hit, draft, announcement};
   user.reset();
   ASSERT_EQ(rhizome_client_close(client), RHIZOME_OK);
   for (void* const handle : closed)

@@ -21,7 +21,7 @@
 
 namespace rhizome {
 
-enum class HandleKind : uint8_t { kClient = 1, kKeyspace = 2, kHit = 3, kDraft = 4 };
+enum class HandleKind : uint8_t { kClient = 1, kKeyspace = 2, kHit = 3, kDraft = 4, kAnnouncement = 5 };
 
 class HandleObject {
  public:

@@ -1,7 +1,7 @@
 // What stands behind the handles of the C interface. Each holds what it was made from.
 //
-// Thread-safety: a client and a keyspace may be used from any thread, as a Client may; a hit and a draft under their
-// mutex.
+// Thread-safety: a client and a keyspace may be used from any thread, as a Client may, an announcement because nothing
+// changes it; a hit and a draft under their mutex.
 #pragma once
 
 #include <bit>
@@ -57,6 +57,7 @@ class HitObject final : public HandleObject {
   // Of the blocks that were found. A caller that gave another prompt with read() would have them quarantined.
   std::vector<Token> tokens GUARDED_BY(mutex);
   Hit hit GUARDED_BY(mutex);
+  std::vector<Token> context;  // all tokens of the one that it was adopted with; never changed while somebody knows it
 };
 
 class DraftObject final : public HandleObject {
@@ -69,6 +70,17 @@ class DraftObject final : public HandleObject {
   const Held<ClientObject> owner;
   Mutex mutex;
   Draft draft GUARDED_BY(mutex);
+};
+
+class AnnouncementObject final : public HandleObject {
+ public:
+  static constexpr HandleKind kKind = HandleKind::kAnnouncement;
+
+  AnnouncementObject(Held<ClientObject> announced_with, Announcement made)
+      : owner(std::move(announced_with)), announcement(std::move(made)) {}
+
+  const Held<ClientObject> owner;
+  const Announcement announcement;  // ends with this
 };
 
 // kInvalidArgument, with `reason`: it is closed, or was never a handle of such an object.
