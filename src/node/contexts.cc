@@ -45,7 +45,9 @@ Result<ContextHandle> Contexts::publish(uint64_t owner, Offer offer, uint64_t no
       all_tokens > limits_.tokens_max || own_tokens > limits_.tokens_of_owner_max) {
     return fail(Code::kResourceExhausted, "too many contexts are published, or too long ones");
   }
-  const ContextHandle handle{.high = random_u64(), .low = random_u64() | 1};
+  ContextHandle handle;
+  while (handle == ContextHandle())
+    handle = {.high = random_u64(), .low = random_u64()};
   const uint64_t until_ns = now_ns + terms.lifetime_ns;
   contexts_.push_back({.handle = handle, .owner = owner, .until_ns = until_ns, .offer = std::move(offer)});
   return handle;
