@@ -180,6 +180,22 @@ TEST_P(ContextTest, EndsWithItsLifetime) {
   EXPECT_EQ(context ? right_blocks(of(1), *context) : 12u, 12u);
 }
 
+// What is over is in nobody's way, though nobody asks for a context any more.
+TEST_P(ContextTest, ItsRoomIsThereAgain) {
+  const auto first = chain(50'000, 1500);
+  const auto second = chain(500'000, 1500);
+  put(of(0), id_, first);
+  ASSERT_EQ(of(0).peek(id_, first), first.size());
+  publish(first, {.lifetime_ns = 10 * kShort});
+  const auto store = [&] {
+    Result<Draft> draft = of(0).reserve(id_, second, static_cast<uint32_t>(of(0).peek(id_, second) / 16));
+    if (draft) of(0).commit(std::move(*draft));
+    return of(0).peek(id_, second) == second.size();
+  };
+  EXPECT_FALSE(store()) << "it keeps more than half of the memory";
+  EXPECT_TRUE(comes_true(store));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ContextTest, testing::Bool(),
                          [](const auto& each) { return std::string(each.param ? "attached" : "embedded"); });
 
@@ -290,6 +306,31 @@ TEST_F(AttachedContext, IsPinnedFromThePublisherToTheAdopter) {
   EXPECT_EQ(right_blocks(*other->client, *context), 12u);
   context->hit.release();
   EXPECT_EQ(store.clear(), 12u);
+}
+
+// Others leave memory for the tier, what is published does not.
+TEST_F(AttachedContext, StaysInMemory) {
+  NodeOptions options{.socket_path = socket(), .memory_bytes = 4 * kMiB, .tenant = "red"};
+  options.tier = std::make_unique<MemoryTier>(MemoryTierOptions{.bytes_max = 64 * kMiB});
+  options.tiering.admission.unused_wait_ns = 0;
+  const auto node = std::move(*Node::start(std::move(options), *counters_));
+  const auto one = user();
+  const auto other = user();
+  const auto unpublished = chain(90'000, 12);
+  one->put(prompt_);
+  one->put(unpublished);
+  const ContextHandle handle = publish(*one, kFork);
+  for (Token i = 1; i < 16; ++i) {
+    node->store().flush(monotonic_now_ns() + kPatienceNs);
+    one->put(chain(100'000 + i * 1000, 40));
+  }
+  EXPECT_EQ(other->get(unpublished), 12u);
+  EXPECT_GT(other->hit.loaded_count(), 0u) << "it came from the tier";
+  Result<Context> context = other->client->adopt(handle);
+  ASSERT_TRUE(context) << context.error().reason;
+  EXPECT_EQ(right_blocks(*other->client, *context), 12u);
+  EXPECT_EQ(context->hit.loaded_count(), 0u);
+  other->hit.release();
 }
 
 TEST_F(AttachedContext, EndsWithThePublishersSession) {
