@@ -96,11 +96,19 @@ RHIZOME_API rhizome_code rhizome_set_log_level(int32_t level);
 
 typedef struct rhizome_client rhizome_client;
 
+/* When the checksum of a block in memory is compared with its bytes before they are handed out. Whatever is chosen, its
+ * identity is compared at each read, and its checksum when it comes up from a disk. */
+typedef enum rhizome_verify {
+  RHIZOME_VERIFY_TIER = 0,   /* only then: bits that change in memory itself are not found */
+  RHIZOME_VERIFY_SAMPLE = 1, /* in one look-up of 64 */
+  RHIZOME_VERIFY_ALWAYS = 2  /* at each read */
+} rhizome_verify;
+
 typedef struct rhizome_embedded_options {
   size_t struct_size;
   uint64_t memory_bytes;        /* all that the cache may take; at most 16 TiB */
   uint32_t block_tokens;        /* 16, 32, 64, 128 or 256; 0: 16 */
-  uint32_t reserved;            /* 0 */
+  uint32_t verify;              /* a rhizome_verify */
   const char* disk_directory;   /* NULL: no disk. One process at a time uses it. */
   uint64_t disk_bytes;          /* with disk_directory: how much of it; else 0 */
   uint64_t disk_bytes_each_day; /* written at most; 0: no limit */
@@ -114,9 +122,11 @@ typedef struct rhizome_attached_options {
   const char* tenant;     /* NULL: "" */
   uint64_t staging_bytes; /* for drafts that are not committed; at most 64 GiB; 0: 64 MiB */
   uint64_t reply_wait_ns; /* for an answer of the node, and then the session has ended; 0: 5 s */
+  uint32_t verify;        /* a rhizome_verify */
+  uint32_t reserved;      /* 0 */
 } rhizome_attached_options;
 
-#define RHIZOME_ATTACHED_OPTIONS_INIT {sizeof(rhizome_attached_options), NULL, NULL, 0, 0}
+#define RHIZOME_ATTACHED_OPTIONS_INIT {sizeof(rhizome_attached_options), NULL, NULL, 0, 0, 0, 0}
 
 /* A cache inside this process. A disk that cannot be used is said in the log, and the cache goes on without.
  * INVALID_ARGUMENT: a block size that is not offered, or too little memory. Close with rhizome_client_close(). */
@@ -270,12 +280,12 @@ RHIZOME_API const char* rhizome_reason_name(int32_t reason);
  * that it pays to read: before `end` when computing the rest is faster, or memory is short. */
 RHIZOME_API rhizome_code rhizome_hit_promote(rhizome_hit* hit, size_t first, size_t end, size_t* part_end,
                                              rhizome_error* error);
-/* The payload of a block, verified. Readable until the hit is released or used again. Waits for a block that is being
- * loaded, no longer than its deadline. Cheapest in ascending order. OUT_OF_RANGE: no such block. DATA_LOSS: it did not
- * verify, and is gone from the cache. UNAVAILABLE: its load failed or was late, or the node has ended the session.
- * After these two the hit ends before the block, which is computed like any other. A node that has ended a session, as
- * no node does to a client that behaves but at its own end, may use the memory for other blocks: who attaches reads the
- * last block once more when all are copied, and believes them if that succeeds. */
+/* The payload of a block, verified as the client's options say. Readable until the hit is released or used again. Waits
+ * for a block that is being loaded, no longer than its deadline. Cheapest in ascending order. OUT_OF_RANGE: no such
+ * block. DATA_LOSS: it did not verify, and is gone from the cache. UNAVAILABLE: its load failed or was late, or the
+ * node has ended the session. After these two the hit ends before the block, which is computed like any other. A node
+ * that has ended a session, as no node does to a client that behaves but at its own end, may use the memory for other
+ * blocks: who attaches reads the last block once more when all are copied, and believes them if that succeeds. */
 RHIZOME_API rhizome_code rhizome_hit_read(rhizome_hit* hit, size_t block, const void** payload, size_t* payload_bytes,
                                           rhizome_error* error);
 /* Its pointers are no longer good. NULL does nothing. */

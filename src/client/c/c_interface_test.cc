@@ -312,9 +312,8 @@ TEST_F(CInterface, ClientsThatMakeNoSense) {
   expect_refused("no options", RHIZOME_INVALID_ARGUMENT,
                  [&](rhizome_error* error) { return rhizome_client_open_embedded(nullptr, &client, error); });
   options = embedded_options();
-  options.reserved = 1;
-  expect_refused("what is reserved", RHIZOME_UNIMPLEMENTED,
-                 [&](rhizome_error* error) { return rhizome_client_open_embedded(&options, &client, error); });
+  options.verify = RHIZOME_VERIFY_ALWAYS + 1;
+  expect("no policy", options);
 }
 
 TEST_F(CInterface, NodesThatAreNotThere) {
@@ -326,6 +325,12 @@ TEST_F(CInterface, NodesThatAreNotThere) {
   const std::string nowhere = folder.path("none.sock");
   options.socket_path = nowhere.c_str();
   expect_refused("nobody there", RHIZOME_NOT_FOUND, attach);
+  options.verify = RHIZOME_VERIFY_ALWAYS + 1;
+  expect_refused("no policy", RHIZOME_INVALID_ARGUMENT, attach);
+  options.verify = RHIZOME_VERIFY_ALWAYS;
+  options.reserved = 1;
+  expect_refused("what is reserved", RHIZOME_UNIMPLEMENTED, attach);
+  options.reserved = 0;
   options.staging_bytes = UINT64_MAX;
   expect_refused("much staging memory", RHIZOME_INVALID_ARGUMENT, attach);
   options.staging_bytes = 0;

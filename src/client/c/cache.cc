@@ -32,7 +32,7 @@ constexpr size_t kFieldsMax = 64;
 
 // Whoever compiled against these goes on working: fields are added behind them.
 constexpr size_t kEmbeddedOptionsBytesMin = 48;
-constexpr size_t kAttachedOptionsBytesMin = 40;
+constexpr size_t kAttachedOptionsBytesMin = 48;
 constexpr size_t kKeyspaceOptionsBytesMin = 56;
 static_assert(sizeof(rhizome_embedded_options) >= kEmbeddedOptionsBytesMin);
 static_assert(sizeof(rhizome_attached_options) >= kAttachedOptionsBytesMin);
@@ -53,13 +53,27 @@ Status give_client(rhizome_client** out, std::unique_ptr<Counters> counters, Res
   return give(out, std::make_unique<ClientObject>(std::move(counters), std::move(*client)));
 }
 
+Result<VerifyPolicy> policy_of(uint32_t verify) {
+  switch (verify) {
+    case RHIZOME_VERIFY_TIER:
+      return VerifyPolicy::kTier;
+    case RHIZOME_VERIFY_SAMPLE:
+      return VerifyPolicy::kSample;
+    case RHIZOME_VERIFY_ALWAYS:
+      return VerifyPolicy::kAlways;
+    default:
+      return fail(Code::kInvalidArgument, "verify is no rhizome_verify");
+  }
+}
+
 Status open_embedded(const rhizome_embedded_options* given, rhizome_client** out) {
   if (out == nullptr) return fail(Code::kInvalidArgument, "there is no room for the client");
   *out = nullptr;
   rhizome_embedded_options options = RHIZOME_EMBEDDED_OPTIONS_INIT;
   const Status read = read_options(options, given, kEmbeddedOptionsBytesMin);
   if (!read) return read;
-  if (options.reserved != 0) return fail(Code::kUnimplemented, "reserved is not zero");
+  const Result<VerifyPolicy> verify = policy_of(options.verify);
+  if (!verify) return fail(verify.error());
   if (options.memory_bytes == 0) return fail(Code::kInvalidArgument, "memory_bytes is zero");
   if (options.memory_bytes > kMemoryBytesMax) return fail(Code::kInvalidArgument, "memory_bytes is above 16 TiB");
   const bool has_directory = options.disk_directory != nullptr && options.disk_directory[0] != '\0';
@@ -67,6 +81,7 @@ Status open_embedded(const rhizome_embedded_options* given, rhizome_client** out
     return fail(Code::kInvalidArgument, "disk_directory and disk_bytes are set together");
   }
   EmbeddedOptions chosen;
+  chosen.verify = *verify;
   chosen.memory_bytes = options.memory_bytes;
   chosen.block_tokens = options.block_tokens == 0 ? kBlockTokensDefault : options.block_tokens;
   if (has_directory) {
@@ -85,11 +100,15 @@ Status attach(const rhizome_attached_options* given, rhizome_client** out) {
   rhizome_attached_options options = RHIZOME_ATTACHED_OPTIONS_INIT;
   const Status read = read_options(options, given, kAttachedOptionsBytesMin);
   if (!read) return read;
+  const Result<VerifyPolicy> verify = policy_of(options.verify);
+  if (!verify) return fail(verify.error());
+  if (options.reserved != 0) return fail(Code::kUnimplemented, "reserved is not zero");
   if (options.socket_path == nullptr || options.socket_path[0] == '\0') {
     return fail(Code::kInvalidArgument, "socket_path is missing");
   }
   if (options.staging_bytes > kStagingBytesMax) return fail(Code::kInvalidArgument, "staging_bytes is above 64 GiB");
   AttachedOptions chosen;
+  chosen.verify = *verify;
   chosen.socket_path = options.socket_path;
   if (options.tenant != nullptr) chosen.tenant = options.tenant;
   if (options.staging_bytes != 0) chosen.staging_bytes = options.staging_bytes;
