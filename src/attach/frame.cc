@@ -53,7 +53,7 @@ constexpr std::array<KindTraits, kFrameKindsCount> kKinds = {{
     {"context", FrameSender::kNode, {1, 1}},
     {"end_adoption", FrameSender::kClient},
     {"unpublish", FrameSender::kClient},
-    {"done", FrameSender::kNode},
+    {"confirmed", FrameSender::kNode},
 }};
 
 bool is_kind(FrameKind kind) {

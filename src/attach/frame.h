@@ -529,7 +529,7 @@ struct ContextFrame {
   }
 };
 
-// The client pins by itself from now on, or wants it no more. Answered with DoneFrame.
+// The client pins by itself from now on, or wants it no more. Answered with ConfirmedFrame.
 struct EndAdoptionFrame {
   static constexpr FrameKind kKind = FrameKind::kEndAdoption;
   uint64_t adoption = 0;
@@ -543,7 +543,7 @@ struct EndAdoptionFrame {
   }
 };
 
-// Nobody adopts it any more. Answered with DoneFrame.
+// Nobody adopts it any more. Answered with ConfirmedFrame.
 struct UnpublishFrame {
   static constexpr FrameKind kKind = FrameKind::kUnpublish;
   ContextHandle handle = {};
@@ -555,10 +555,10 @@ struct UnpublishFrame {
   }
 };
 
-struct DoneFrame {
-  static constexpr FrameKind kKind = FrameKind::kDone;
+struct ConfirmedFrame {
+  static constexpr FrameKind kKind = FrameKind::kConfirmed;
 
-  friend bool operator==(const DoneFrame&, const DoneFrame&) = default;
+  friend bool operator==(const ConfirmedFrame&, const ConfirmedFrame&) = default;
   template <class Self, class Fields>
   static void visit(Self&, Fields&) {}
 };
@@ -569,7 +569,7 @@ using AnyFrame = std::variant<HelloFrame, WelcomeFrame, OpenFrame, OpenedFrame, 
                               AnnounceFrame, ClaimedFrame, WaitFrame, WaitedFrame, WithdrawFrame, ExplainFrame,
                               ExplainedFrame, AskStatsFrame, StatsFrame, ClearFrame, ClearedFrame, GoodbyeFrame,
                               ErrorFrame, ReportFrame, ReportedFrame, ObserveFrame, PublishFrame, PublishedFrame,
-                              AdoptFrame, ContextFrame, EndAdoptionFrame, UnpublishFrame, DoneFrame>;
+                              AdoptFrame, ContextFrame, EndAdoptionFrame, UnpublishFrame, ConfirmedFrame>;
 static_assert(std::variant_size_v<AnyFrame> == kFrameKindsCount);
 
 // The message of a frame. kInvalidArgument: a text is longer than it may be.

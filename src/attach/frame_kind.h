@@ -49,7 +49,7 @@ enum class FrameKind : uint32_t {
   kContext = 33,
   kEndAdoption = 34,
   kUnpublish = 35,
-  kDone = 36,
+  kConfirmed = 36,
 };
 inline constexpr uint32_t kFrameKindsCount = 36;
 

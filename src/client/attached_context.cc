@@ -69,14 +69,15 @@ Result<Context> AttachedClient::adopt(const ContextHandle& handle) {
   Result<Context> context = take_over(now, *given, descriptors);
   const bool keeps = context.has_value();
   // Without the answer nobody can say whose it is: then it is not ours.
-  const Result<DoneFrame> done = session.ask<DoneFrame>(EndAdoptionFrame{.adoption = given->adoption, .keeps = keeps});
+  const Result<ConfirmedFrame> done =
+      session.ask<ConfirmedFrame>(EndAdoptionFrame{.adoption = given->adoption, .keeps = keeps});
   if (keeps && !done) return fail(done.error());
   return context;
 }
 
 Status AttachedClient::unpublish(const ContextHandle& handle) {
   const Use now = attached();
-  const Result<DoneFrame> done = now.session().ask<DoneFrame>(UnpublishFrame{handle});
+  const Result<ConfirmedFrame> done = now.session().ask<ConfirmedFrame>(UnpublishFrame{handle});
   if (!done) return fail(done.error());
   return {};
 }

@@ -71,13 +71,13 @@ Result<ClientSession::Answer> ClientSession::on(const AdoptFrame& adopt) {
 Result<ClientSession::Answer> ClientSession::on(const EndAdoptionFrame& end) {
   const Status ended = domain_->contexts.end_adoption(number_, end.adoption, end.keeps);
   if (!ended) return fail(ended.error());
-  return Answer{DoneFrame{}};
+  return Answer{ConfirmedFrame{}};
 }
 
 Result<ClientSession::Answer> ClientSession::on(const UnpublishFrame& unpublish) {
   const Status ended = domain_->contexts.unpublish(unpublish.handle, monotonic_now_ns());
   if (!ended) return fail(ended.error());
-  return Answer{DoneFrame{}};
+  return Answer{ConfirmedFrame{}};
 }
 
 }  // namespace rhizome
