@@ -1,5 +1,6 @@
 #include "bench/host_victim.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <utility>
@@ -20,6 +21,7 @@ constexpr uint64_t kAgents = 48;
 constexpr uint64_t kAttachPatienceNs = 20'000'000'000;
 constexpr uint64_t kAttachAgainNs = 2'000'000;
 constexpr uint64_t kReplyWaitNs = 5'000'000'000;
+constexpr uint64_t kContextNs = 200'000'000;
 
 class Victim {
  public:
@@ -47,6 +49,7 @@ class Victim {
 
   bool prepare(KilledVerb verb) {
     agent_ = random_.below(kAgents);
+    handle_ = {};  // of another agent
     if (client_ == nullptr && !attach()) return false;
     switch (verb) {
       case KilledVerb::kAttach:
@@ -61,6 +64,13 @@ class Victim {
       case KilledVerb::kCommit:
       case KilledVerb::kAbort:
         reserve();
+        break;
+      case KilledVerb::kPublish:
+        store();
+        break;
+      case KilledVerb::kAdopt:
+        store();
+        publish();
         break;
       default:
         break;
@@ -105,6 +115,12 @@ class Victim {
       case KilledVerb::kDetach:
         detach();
         break;
+      case KilledVerb::kPublish:
+        publish();
+        break;
+      case KilledVerb::kAdopt:
+        adopt();
+        break;
     }
     return true;
   }
@@ -119,8 +135,10 @@ class Victim {
     look_up();
     read();
     hit_.release();
-    reserve();
-    done_ += client_->commit(std::move(draft_));
+    store();
+    adopt();
+    read();
+    hit_.release();
     return true;
   }
 
@@ -166,6 +184,27 @@ class Victim {
     draft_ = std::move(*draft);
   }
 
+  void store() {
+    reserve();
+    done_ += client_->commit(std::move(draft_));
+  }
+  // One goes with this process, the other one with its time.
+  void publish() {
+    for (const bool outlives : {false, true}) {
+      const auto handle =
+          client_->publish(keyspace_, prompts_.of(agent_),
+                           {.use = ContextUse::kMove, .lifetime_ns = kContextNs, .outlives_publisher = outlives});
+      if (handle) handle_ = *handle;
+    }
+  }
+  void adopt() {
+    Result<Context> context = client_->adopt(handle_);
+    if (!context) return;
+    const auto prompt = prompts_.of(agent_);
+    wrong_ += !std::ranges::equal(context->tokens, prompt);
+    hit_ = std::move(context->hit);
+  }
+
   const std::string socket_;
   const uint64_t staging_bytes_;
   const std::unique_ptr<Counters> counters_ = Counters::local();
@@ -174,6 +213,7 @@ class Victim {
   std::unique_ptr<Client> client_;
   KeyspaceId keyspace_;
   uint64_t agent_ = 0;
+  ContextHandle handle_;
   Hit hit_;      // goes before the client
   Draft draft_;  // the same
   uint64_t done_ = 0;
@@ -184,7 +224,8 @@ class Victim {
 
 std::string_view name_of(KilledVerb verb) {
   constexpr std::array<std::string_view, kKilledVerbsCount> kNames = {
-      "attach", "open", "lookup", "peek", "promote", "load", "read", "release", "reserve", "commit", "abort", "detach"};
+      "attach",  "open",    "lookup", "peek",  "promote", "load",    "read",
+      "release", "reserve", "commit", "abort", "detach",  "publish", "adopt"};
   return kNames[static_cast<size_t>(verb)];
 }
 

@@ -20,8 +20,10 @@ enum class KilledVerb : uint32_t {
   kCommit,
   kAbort,
   kDetach,
+  kPublish,
+  kAdopt,
 };
-inline constexpr uint32_t kKilledVerbsCount = 12;
+inline constexpr uint32_t kKilledVerbsCount = 14;
 
 std::string_view name_of(KilledVerb verb);
 
