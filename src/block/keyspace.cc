@@ -111,6 +111,14 @@ Result<Keyspace> Keyspace::decode(std::span<const std::byte> encoding) {
   return Keyspace(std::vector<std::byte>(encoding.begin(), encoding.end()));
 }
 
+std::span<const std::byte> Keyspace::field(KeyspaceTag tag) const {
+  std::span<const std::byte> rest = std::span(encoding_).subspan(kHeadBytes);
+  while (const std::optional<Frame> frame = take_frame(rest)) {
+    if (frame->tag == tag) return frame->value;
+  }
+  return {};
+}
+
 bool Keyspace::first_difference(const Keyspace& a, const Keyspace& b, KeyspaceTag& tag) {
   std::span<const std::byte> rest_a = std::span(a.encoding_).subspan(kHeadBytes);
   std::span<const std::byte> rest_b = std::span(b.encoding_).subspan(kHeadBytes);

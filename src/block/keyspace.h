@@ -46,6 +46,8 @@ class Keyspace {
   // The canonical encoding.
   std::span<const std::byte> encoding() const { return encoding_; }
   const Digest& digest() const { return digest_; }
+  // The value of a field; empty where it was not set.
+  std::span<const std::byte> field(KeyspaceTag tag) const;
 
   friend bool operator==(const Keyspace& a, const Keyspace& b) { return a.encoding_ == b.encoding_; }
 

@@ -170,6 +170,12 @@ TEST(KeyspaceDecode, ReadsBackWhatWasSealed) {
     EXPECT_EQ(decoded, sealed);
     EXPECT_EQ(decoded.digest(), sealed.digest());
   }
+  const Keyspace sealed = all.seal().value();
+  for (const KeyspaceTag tag : kAllTags) {
+    const std::span<const std::byte> value = sealed.field(tag);
+    EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(value.data()), value.size()), keyspace_tag_name(tag));
+  }
+  EXPECT_TRUE(golden_builder().seal().value().field(KeyspaceTag::kSalt).empty());
   EXPECT_TRUE(RawEncoding().head().complete().decoded().has_value());
 }
 

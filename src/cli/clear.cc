@@ -20,19 +20,40 @@ int refuse(int status, const std::string& line) {
 }
 
 // On the terminal; whatever is not a yes is a no.
-bool is_agreed(const NodeInquiry& node, uint64_t blocks) {
-  std::fprintf(stderr, "Forget %llu blocks of the node of process %d? [y/N] ", static_cast<unsigned long long>(blocks),
-               static_cast<int>(node.pid()));
+bool is_agreed(const std::string& what) {
+  std::fprintf(stderr, "Forget %s? [y/N] ", what.c_str());
   std::fflush(stderr);
   std::array<char, 16> answer{};
   return std::fgets(answer.data(), answer.size(), stdin) != nullptr && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+std::string counted(uint64_t blocks) {
+  return std::to_string(blocks) + (blocks == 1 ? " block" : " blocks");
+}
+
+// What is to be forgotten, and how it is called.
+struct Choice {
+  ClearFrame frame;
+  std::string words;
+};
+
+OrComplaint<Choice> choose(const NodeCall& call, const NodeInquiry& node, const NodeStats& stats) {
+  const std::string where = " of the node of process " + std::to_string(node.pid());
+  if (call.keyspace.empty()) {
+    const uint64_t blocks = number_of(stats, "memory", "blocks") + number_of(stats, "disk", "alone");
+    return Choice{{}, counted(blocks) + where};
+  }
+  const auto keyspace = choose_keyspace(stats, call.keyspace);
+  if (!keyspace) return complain(keyspace.error());
+  return Choice{{.keyspace = keyspace->number},
+                counted(keyspace->blocks) + " of keyspace " + keyspace->name + " (" + keyspace->words + ")" + where};
 }
 
 }  // namespace
 
 int clear_main(const std::vector<std::string>& arguments) {
   const CommandText& command = *find_command("clear");
-  const auto call = parse_node_call(command, arguments, {"--yes"}, process_environment);
+  const auto call = parse_node_call(command, arguments, {"--yes", "--keyspace"}, process_environment);
   if (!call) return refuse(kWrongCall, call.error());
   if (call->help) {
     std::fputs(command_help(command).c_str(), stdout);
@@ -43,18 +64,18 @@ int clear_main(const std::vector<std::string>& arguments) {
   }
   auto node = find_node(*call);
   if (!node) return refuse(kFailed, node.error());
-  auto stats = ask_stats(*call, *node);
+  const auto stats = ask_stats(*call, *node);
   if (!stats) return refuse(kFailed, stats.error());
-  if (!call->yes && !is_agreed(*node, (*stats)["memory"].value("blocks", uint64_t{0}))) {
-    return refuse(kFailed, "nothing was forgotten");
-  }
-  const auto cleared = node->ask<ClearedFrame>(ClearFrame{});
+  const auto choice = choose(*call, *node, *stats);
+  if (!choice) return refuse(kFailed, choice.error());
+  if (!call->yes && !is_agreed(choice->words)) return refuse(kFailed, "nothing was forgotten");
+  const auto cleared = node->ask<ClearedFrame>(choice->frame);
   if (!cleared)
     return refuse(kFailed, "the node of process " + std::to_string(node->pid()) + ": " + cleared.error().line);
   if (call->json) {
     std::printf("{\"freed_blocks\":%llu}\n", static_cast<unsigned long long>(cleared->blocks_count));
   } else {
-    std::printf("forgot %llu blocks\n", static_cast<unsigned long long>(cleared->blocks_count));
+    std::printf("forgot %s\n", counted(cleared->blocks_count).c_str());
   }
   return kDone;
 }

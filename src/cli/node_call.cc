@@ -12,6 +12,10 @@
 namespace rhizome {
 namespace {
 
+// Fewer would be a slip; more are never shown.
+constexpr size_t kKeyspaceDigitsMin = 4;
+constexpr size_t kKeyspaceDigitsMax = 12;
+
 bool take_switch(const std::string& word, const std::vector<std::string>& own, NodeCall& call) {
   if (word == "--help" || word == "-h") {
     call.help = true;
@@ -27,6 +31,14 @@ bool take_switch(const std::string& word, const std::vector<std::string>& own, N
   return true;
 }
 
+// Small letters from now on.
+bool is_keyspace_name(std::string& text) {
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c | 32) : c; });
+  return text.size() >= kKeyspaceDigitsMin && text.size() <= kKeyspaceDigitsMax &&
+         text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 }  // namespace
 
 OrComplaint<NodeCall> parse_node_call(const CommandText& command, const std::vector<std::string>& arguments,
@@ -35,16 +47,19 @@ OrComplaint<NodeCall> parse_node_call(const CommandText& command, const std::vec
   call.directory = runtime_directory(environment, ::getuid());
   call.tenant = environment("RHIZOME_TENANT").value_or("");
   call.socket_path = environment("RHIZOME_ATTACH").value_or("");
-  const std::map<std::string, std::string*> values = {{"--attach", &call.socket_path}, {"--tenant", &call.tenant}};
+  std::map<std::string, std::string*> values = {{"--attach", &call.socket_path}, {"--tenant", &call.tenant}};
+  if (std::ranges::find(own, "--keyspace") != own.end()) values.emplace("--keyspace", &call.keyspace);
+  bool has_keyspace = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
-    if (take_switch(word, own, call)) continue;
+    if (word != "--keyspace" && take_switch(word, own, call)) continue;
     const size_t equals = word.find('=');
     const auto value = values.find(word.substr(0, equals));
     if (value == values.end()) {
       return complain(std::string(command.name) + ": there is no flag or argument '" + word + "' (rhizome " +
                       std::string(command.name) + " --help)");
     }
+    has_keyspace = has_keyspace || value->first == "--keyspace";
     if (equals != std::string::npos) {
       *value->second = word.substr(equals + 1);
     } else if (++i < arguments.size()) {
@@ -52,6 +67,10 @@ OrComplaint<NodeCall> parse_node_call(const CommandText& command, const std::vec
     } else {
       return complain(word + " needs a value");
     }
+  }
+  if (has_keyspace && !is_keyspace_name(call.keyspace)) {
+    return complain("--keyspace is '" + call.keyspace + "'; it must be 4 to 12 hexadecimal digits, as rhizome stats " +
+                    "shows them");
   }
   if (call.socket_path.empty() || call.socket_path == "none") call.socket_path = host_socket(call.directory);
   return call;
@@ -62,7 +81,9 @@ OrComplaint<NodeInquiry> find_node(const NodeCall& call) {
   if (node) return std::move(*node);
   const NoTalk& why = node.error();
   if (why.pid == 0) return complain("no node answers at " + call.socket_path + ": " + why.line);
-  return complain("the node of process " + std::to_string(why.pid) + ": " + why.line);
+  const bool is_hinted = why.code == Code::kPermissionDenied && call.tenant.empty();
+  return complain("the node of process " + std::to_string(why.pid) + ": " + why.line +
+                  (is_hinted ? "; give --tenant" : ""));
 }
 
 OrComplaint<NodeStats> ask_stats(const NodeCall& call, NodeInquiry& node) {
@@ -74,11 +95,6 @@ OrComplaint<NodeStats> ask_stats(const NodeCall& call, NodeInquiry& node) {
   }
   NodeStats stats = {{"process", node.pid()}};
   stats.update(said);
-  const auto page = Counters::attach(counters_path(call.directory, node.pid()));
-  if (page) {
-    stats["disk"]["capacity_bytes"] = (*page)->get(Counter::kTierCapacity);
-    stats["disk"]["used_bytes"] = (*page)->get(Counter::kTierUsed);
-  }
   const EngineCounts engines = count_engines(call.directory);
   stats["engines"] = {
       {"contexts", engines.get(Counter::kContexts)},
@@ -88,6 +104,43 @@ OrComplaint<NodeStats> ask_stats(const NodeCall& call, NodeInquiry& node) {
                               engines.get(Counter::kTokensRestoredLive)},
       {"tokens_computed", engines.get(Counter::kTokensComputedPrompt)}};
   return stats;
+}
+
+uint64_t number_of(const NodeStats& stats, const char* group, const char* name) {
+  const auto found = stats.find(group);
+  if (found == stats.end() || !found->is_object()) return 0;
+  const auto value = found->find(name);
+  return value == found->end() || !value->is_number() ? 0 : value->get<uint64_t>();
+}
+
+OrComplaint<ChosenKeyspace> choose_keyspace(const NodeStats& stats, const std::string& beginning) {
+  ChosenKeyspace chosen;
+  size_t found = 0;
+  for (const NodeStats& one : stats.value("keyspace_list", NodeStats::array())) {
+    const std::string name = one.is_object() ? one.value("name", "") : "";
+    if (name.empty() || !name.starts_with(beginning)) continue;
+    ++found;
+    chosen = {.number = {one.value("number", 0U), one.value("generation", 0U)},
+              .name = name,
+              .words = one.value("words", ""),
+              .blocks = number_of(one, "memory", "blocks") + number_of(one, "disk", "alone")};
+  }
+  const bool all_told = number_of(stats, "keyspaces_untold", "keyspaces") == 0;
+  if (found > 1) {
+    return complain("--keyspace " + beginning + ": " + std::to_string(found) +
+                    " keyspaces begin like that; give more digits (rhizome stats)");
+  }
+  if (found == 0 || chosen.number == KeyspaceNumber{}) {
+    return complain("--keyspace " + beginning + ": the node " +
+                    (all_told ? "has no such keyspace (rhizome stats)"
+                              : "does not tell of such a keyspace among those that hold most (rhizome stats)"));
+  }
+  // One that is not told of may begin the same way.
+  if (!all_told && beginning != chosen.name) {
+    return complain("--keyspace " + beginning + ": the node has more keyspaces than it tells of; give all digits, " +
+                    chosen.name + " if you mean " + chosen.words);
+  }
+  return chosen;
 }
 
 EngineCounts count_engines(const std::string& directory) {

@@ -14,13 +14,7 @@ namespace {
 constexpr size_t kNameWidth = 10;
 constexpr size_t kBarMost = 40;
 constexpr size_t kTextWidth = 44;  // beside a bar
-
-uint64_t number(const NodeStats& stats, const char* group, const char* name) {
-  const auto found = stats.find(group);
-  if (found == stats.end() || !found->is_object()) return 0;
-  const auto value = found->find(name);
-  return value == found->end() || !value->is_number() ? 0 : value->get<uint64_t>();
-}
+constexpr size_t kKeyspacesShown = 20;
 
 double share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
@@ -43,16 +37,47 @@ std::string title(const NodeStats& stats) {
          std::to_string(stats.value("block_tokens", 0)) + " tokens\n";
 }
 
+std::string blocks_text(uint64_t blocks, uint64_t bytes) {
+  return std::to_string(blocks) + (blocks == 1 ? " block, " : " blocks, ") + format_bytes(bytes);
+}
+
 std::string memory_text(const NodeStats& stats) {
-  return format_bytes(number(stats, "memory", "used_bytes")) + " of " +
-         format_bytes(number(stats, "memory", "capacity_bytes")) + ", " +
-         std::to_string(number(stats, "memory", "blocks")) + " blocks";
+  return format_bytes(number_of(stats, "memory", "used_bytes")) + " of " +
+         format_bytes(number_of(stats, "memory", "capacity_bytes")) + ", " +
+         std::to_string(number_of(stats, "memory", "blocks")) + " blocks";
 }
 
 std::string disk_text(const NodeStats& stats) {
-  return format_bytes(number(stats, "disk", "used_bytes")) + " of " +
-         format_bytes(number(stats, "disk", "capacity_bytes")) + ", " +
-         std::to_string(number(stats, "disk", "blocks")) + " blocks";
+  return format_bytes(number_of(stats, "disk", "used_bytes")) + " of " +
+         format_bytes(number_of(stats, "disk", "capacity_bytes")) + ", " +
+         std::to_string(number_of(stats, "disk", "blocks")) + " blocks";
+}
+
+// One line for each keyspace, those that hold most first.
+std::string keyspaces_text(const NodeStats& stats) {
+  std::string text;
+  size_t shown = 0;
+  uint64_t more = number_of(stats, "keyspaces_untold", "keyspaces");
+  uint64_t blocks = number_of(stats, "keyspaces_untold", "blocks");
+  uint64_t bytes = number_of(stats, "keyspaces_untold", "bytes");
+  for (const NodeStats& one : stats.value("keyspace_list", NodeStats::array())) {
+    if (!one.is_object()) continue;
+    if (shown == kKeyspacesShown) {
+      ++more;
+      blocks += number_of(one, "memory", "blocks");
+      bytes += number_of(one, "memory", "bytes");
+      continue;
+    }
+    ++shown;
+    std::string line = blocks_text(number_of(one, "memory", "blocks"), number_of(one, "memory", "bytes"));
+    if (number_of(one, "disk", "blocks") > 0) {
+      line += "; disk " + blocks_text(number_of(one, "disk", "blocks"), number_of(one, "disk", "bytes")) + ", " +
+              std::to_string(number_of(one, "disk", "alone")) + " of them not in memory";
+    }
+    text += named("", one.value("name", "") + "  " + line + "; " + one.value("words", ""));
+  }
+  if (more > 0) text += named("", "and " + std::to_string(more) + " more with " + blocks_text(blocks, bytes));
+  return text;
 }
 
 std::string bar(double filled, size_t width) {
@@ -98,19 +123,20 @@ constexpr std::initializer_list<Counter> kRestored = {Counter::kTokensRestoredSl
 
 std::string stats_lines(const NodeStats& stats) {
   std::string text = title(stats);
-  const double used = share(number(stats, "memory", "used_bytes"), number(stats, "memory", "capacity_bytes"));
+  const double used = share(number_of(stats, "memory", "used_bytes"), number_of(stats, "memory", "capacity_bytes"));
   text += named("memory", memory_text(stats) + " (" + percent(used) + ")");
-  if (number(stats, "disk", "capacity_bytes") > 0) {
-    text += named("disk",
-                  disk_text(stats) + ", " + std::to_string(number(stats, "disk", "alone")) + " of them not in memory");
+  if (number_of(stats, "disk", "capacity_bytes") > 0) {
+    text += named(
+        "disk", disk_text(stats) + ", " + std::to_string(number_of(stats, "disk", "alone")) + " of them not in memory");
   }
   text += named("index", std::to_string(stats.value("keyspaces", 0)) + " keyspaces, " +
-                             std::to_string(number(stats, "index", "runs")) + " runs, " +
-                             format_bytes(number(stats, "index", "bytes")));
-  const uint64_t looked_up = number(stats, "engines", "tokens_looked_up");
-  const uint64_t restored = number(stats, "engines", "tokens_restored");
-  text += named("engines", std::to_string(number(stats, "engines", "contexts")) + " contexts, " +
-                               std::to_string(number(stats, "engines", "prompts")) + " prompts of " +
+                             std::to_string(number_of(stats, "index", "runs")) + " runs, " +
+                             format_bytes(number_of(stats, "index", "bytes")));
+  text += keyspaces_text(stats);
+  const uint64_t looked_up = number_of(stats, "engines", "tokens_looked_up");
+  const uint64_t restored = number_of(stats, "engines", "tokens_restored");
+  text += named("engines", std::to_string(number_of(stats, "engines", "contexts")) + " contexts, " +
+                               std::to_string(number_of(stats, "engines", "prompts")) + " prompts of " +
                                std::to_string(looked_up) + " tokens, restored " + std::to_string(restored) + " (" +
                                percent(share(restored, looked_up)) + ")");
   return text;
@@ -123,17 +149,18 @@ std::string top_screen(const NodeSpan& span, size_t width) {
   const auto line = [&](const char* name, double filled, const std::string& words) {
     text += named(name, bar(filled, width) + words);
   };
-  line("memory", share(number(stats, "memory", "used_bytes"), number(stats, "memory", "capacity_bytes")),
+  line("memory", share(number_of(stats, "memory", "used_bytes"), number_of(stats, "memory", "capacity_bytes")),
        memory_text(stats));
-  if (number(stats, "disk", "capacity_bytes") > 0) {
-    line("disk", share(number(stats, "disk", "used_bytes"), number(stats, "disk", "capacity_bytes")), disk_text(stats));
+  if (number_of(stats, "disk", "capacity_bytes") > 0) {
+    line("disk", share(number_of(stats, "disk", "used_bytes"), number_of(stats, "disk", "capacity_bytes")),
+         disk_text(stats));
   }
   const double looked_up = rates.of({Counter::kTokensLookedUp});
   const double restored = rates.of(kRestored);
   const double found = looked_up > 0 ? std::min(1.0, restored / looked_up) : 0;
   line("restored", found, percent(found) + " of " + rates.text({Counter::kTokensLookedUp}, "tokens"));
   text += named("prompts", rates.text({Counter::kLookups}, "") + ", " +
-                               std::to_string(number(stats, "engines", "contexts")) + " contexts");
+                               std::to_string(number_of(stats, "engines", "contexts")) + " contexts");
   text += named("read", rates.text(kRestored, "tokens") + ", " + rates.bytes_text({Counter::kBytesRestored}));
   text += named("computed", rates.text({Counter::kTokensComputedPrompt}, "tokens") + ", generated " +
                                 rates.text({Counter::kTokensComputedGenerated}, "tokens"));

@@ -39,6 +39,53 @@ TEST(NodeText, SaysWhatANodeHolds) {
             "  engines   1 contexts, 3 prompts of 200 tokens, restored 150 (75 %)\n");
 }
 
+NodeStats with_keyspaces(uint64_t count) {
+  NodeStats stats = some_stats();
+  for (uint64_t i = 0; i < count; ++i) {
+    const std::string name = "abc" + std::string(1, "0123456789abcdef"[i % 16]) + std::to_string(10000000 + i);
+    stats["keyspace_list"].push_back({{"name", name},
+                                      {"words", "engine, weights w"},
+                                      {"number", i + 1},
+                                      {"generation", 3},
+                                      {"memory", {{"blocks", i}, {"bytes", 1024 * i}}},
+                                      {"disk", {{"blocks", 2 * i}, {"bytes", 512 * i}, {"alone", i}}}});
+  }
+  return stats;
+}
+
+TEST(NodeText, SaysWhatKeyspacesHold) {
+  const std::string text = stats_lines(with_keyspaces(3));
+  EXPECT_NE(text.find("            abc010000000  0 blocks, 0B; engine, weights w\n"
+                      "            abc110000001  1 block, 1KiB; disk 2 blocks, 512B, 1 of them not in memory; engine, "
+                      "weights w\n"),
+            std::string::npos)
+      << text;
+  NodeStats many = with_keyspaces(30);
+  EXPECT_NE(stats_lines(many).find("            and 10 more with 245 blocks, 245KiB\n"), std::string::npos)
+      << stats_lines(many);
+  many["keyspaces_untold"] = {{"keyspaces", 5}, {"blocks", 1}, {"bytes", 1024}};
+  EXPECT_NE(stats_lines(many).find("            and 15 more with 246 blocks, 246KiB\n"), std::string::npos);
+}
+
+TEST(NodeText, ChoosesAKeyspaceByHowItsNameBegins) {
+  NodeStats stats = with_keyspaces(30);
+  const auto chosen = choose_keyspace(stats, "abc1100000");
+  EXPECT_FALSE(chosen) << "two begin like that";
+  EXPECT_NE(chosen.error().find("2 keyspaces begin like that"), std::string::npos) << chosen.error();
+  const auto found = choose_keyspace(stats, "abc110000001");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->number, (KeyspaceNumber{2, 3}));
+  EXPECT_EQ(found->blocks, 2u);
+  EXPECT_TRUE(choose_keyspace(stats, "abce"));
+  EXPECT_NE(choose_keyspace(stats, "ffff").error().find("has no such keyspace"), std::string::npos);
+  EXPECT_NE(choose_keyspace(NodeStats::object(), "ffff").error().find("has no such keyspace"), std::string::npos);
+  // Others that are not told of may begin the same way.
+  stats["keyspaces_untold"] = {{"keyspaces", 5}};
+  EXPECT_NE(choose_keyspace(stats, "abce").error().find("give all digits, abce10000014"), std::string::npos);
+  EXPECT_TRUE(choose_keyspace(stats, "abce10000014"));
+  EXPECT_NE(choose_keyspace(stats, "ffff").error().find("does not tell of such a keyspace"), std::string::npos);
+}
+
 TEST(NodeText, StandsWhatIsMissing) {
   const std::string text = stats_lines(NodeStats::object());
   EXPECT_NE(text.find("no tenant"), std::string::npos) << text;

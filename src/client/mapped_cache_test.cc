@@ -97,9 +97,13 @@ TEST(MappedCache, ReadsInPlaceWhatTheStoreHas) {
   EXPECT_EQ(attached.source.asked.load(), 2u) << "a segment and a chunk";
   EXPECT_EQ(attached.read(user, root, blocks_of({1, 2, 9}), words.slots[0]), 2u);
   EXPECT_EQ(attached.source.asked.load(), 2u);
-  EXPECT_EQ(user.store->clear(), 0u) << "the slot holds the whole run";
+  EXPECT_EQ(user.store->clear(root), 0u) << "the slot holds the whole run";
+  EXPECT_EQ(user.store->clear(), 0u);
   EXPECT_EQ(attached.check(user, root, blocks_of({1, 2, 9})), 2u);
   IndexReader::release(words.slots[0]);
+  const Root other = user.open(keyspace_named("b"), kPayloadBytes);
+  EXPECT_EQ(user.put(other, prompt), 4u);
+  EXPECT_EQ(user.store->clear(root), 4u);
   EXPECT_EQ(user.store->clear(), 4u);
   EXPECT_EQ(attached.read(user, root, prompt, words.slots[0]), 0u);
   EXPECT_EQ(attached.wrong, 0u);

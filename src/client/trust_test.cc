@@ -114,6 +114,8 @@ TEST_F(TrustTest, NumbersOfAnotherTenantNameNothing) {
 
   EXPECT_NE(blue.code_of(commit), Code::kOk);
   EXPECT_NE(blue.code_of(AskRootFrame{keyspace->keyspace}), Code::kOk);
+  EXPECT_EQ(blue.code_of(ClearFrame{keyspace->keyspace}), Code::kNotFound);
+  EXPECT_EQ(node->store_of("red")->index_usage().blocks, 1u);
   EXPECT_EQ(blue.code_of(AskChunkFrame{0}), Code::kNotFound);
   EXPECT_EQ(blue.code_of(AskDirectoryFrame{1}), Code::kNotFound);
   const auto loading = blue.ask(load);
@@ -125,6 +127,9 @@ TEST_F(TrustTest, NumbersOfAnotherTenantNameNothing) {
   EXPECT_EQ(node->store_of("blue")->index_usage().blocks, 0u);
   EXPECT_EQ(blue.code_of(commit), Code::kOk);
   EXPECT_EQ(node->store_of("blue")->index_usage().blocks, 1u);
+  EXPECT_EQ(node->store_of("red")->index_usage().blocks, 1u);
+  const auto cleared = blue.ask(ClearFrame{keyspace->keyspace});
+  EXPECT_EQ(std::get<ClearedFrame>(cleared.frame).blocks_count, 1u);
   EXPECT_EQ(node->store_of("red")->index_usage().blocks, 1u);
 }
 

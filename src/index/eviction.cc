@@ -135,15 +135,19 @@ void Eviction::prefetch_oldest() const {
   }
 }
 
-size_t Eviction::evict_if(std::span<Location> out, const MayLeave& may_leave) {
+size_t Eviction::evict_if(std::span<Location> out, const MayLeave& may_leave, bool thorough) {
   drain();
   cool_hot_runs(false);
   std::vector<std::pair<uint64_t, RunId>> looked_at;
   looked_at_ = &looked_at;
   size_t got = hand_out(ready_, out);
-  begin_round();
-  const size_t taken = round(out.subspan(got), &may_leave);
-  got += remote_ == nullptr ? taken : settle(out.subspan(got), false);
+  bool is_done = false;
+  while (!is_done && got < out.size()) {
+    begin_round();
+    const size_t taken = round(out.subspan(got), &may_leave);
+    got += remote_ == nullptr ? taken : settle(out.subspan(got), false);
+    is_done = !thorough || (taken == 0 && !find_more());
+  }
   looked_at_ = nullptr;
   for (const auto& [last_use, candidate] : looked_at)
     buckets_[last_use].push_back(candidate);

@@ -43,8 +43,9 @@ class Eviction {
   using MayLeave = std::function<bool(Location)>;
 
   size_t evict(std::span<Location> out);
-  // Only blocks that may leave; each candidate is looked at once.
-  size_t evict_if(std::span<Location> out, const MayLeave& may_leave);
+  // Only blocks that may leave; each candidate is looked at once. `thorough`: also runs that are candidates only once
+  // somebody looks for them.
+  size_t evict_if(std::span<Location> out, const MayLeave& may_leave, bool thorough);
   // Blocks of runs that carry kRemoved and that nobody pins.
   size_t reap(std::span<Location> out);
 

@@ -576,7 +576,14 @@ template <class Policy>
 size_t BasicIndex<Policy>::evict_if(std::span<Location> out, const std::function<bool(Location)>& may_leave) {
   if (out.empty()) return 0;
   MutexLock lock(state_->mutex);
-  return state_->eviction.evict_if(out, may_leave);
+  return state_->eviction.evict_if(out, may_leave, /*thorough=*/false);
+}
+
+template <class Policy>
+size_t BasicIndex<Policy>::evict_all_if(std::span<Location> out, const std::function<bool(Location)>& may_leave) {
+  if (out.empty()) return 0;
+  MutexLock lock(state_->mutex);
+  return state_->eviction.evict_if(out, may_leave, /*thorough=*/true);
 }
 
 // Returns the blocks that became removed.

@@ -115,6 +115,10 @@ class BasicIndex {
   // not. Looks once at each run that could be evicted, so it is for many blocks at a time.
   size_t evict_if(std::span<Location> out, const std::function<bool(Location)>& may_leave);
 
+  // The same, and does not stop at what shows at once: when it returns 0, nothing that may leave is left but what
+  // somebody uses. Slower; for calls that are rare.
+  size_t evict_all_if(std::span<Location> out, const std::function<bool(Location)>& may_leave);
+
   // Makes block `first_block` of the handle's prefix and all that continues it unreachable at once. Returns how many
   // blocks that was (0: somebody did it before). Their locations come out of reap(). Looks through all runs.
   size_t remove(const Handle& handle, uint32_t first_block);

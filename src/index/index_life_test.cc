@@ -88,6 +88,24 @@ TEST_F(IndexLife, OnlyWhatMayLeaveIsEvicted) {
   EXPECT_EQ(drain(false), (Locations{6, 8, 9}));
 }
 
+TEST_F(IndexLife, AllThatMayLeaveIsEvictedHoweverOftenItWasUsed) {
+  const Root a = open("a");
+  const Root b = open("b");
+  EXPECT_TRUE(index_.release(store(b, {100, 101})));
+  for (Location last = 3; last < 40; ++last)
+    EXPECT_TRUE(index_.release(store(a, {1, 2, last})));
+  // Hot: these are no candidates until somebody looks.
+  for (int i = 0; i < 300; ++i)
+    look(a, {1, 2, 3});
+  Locations evicted;
+  Locations out(7);
+  while (const size_t count = index_.evict_all_if(out, [](Location at) { return at < 100; }))
+    evicted.insert(evicted.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
+  EXPECT_EQ(evicted.size(), 39u);
+  EXPECT_EQ(look(a, {1, 2, 3}), Locations{});
+  EXPECT_EQ(look(b, {100, 101}), (Locations{100, 101}));
+}
+
 TEST_F(IndexLife, AClosedKeyspaceIsGoneAtOnceAndReapedLater) {
   const Root a = open("a");
   const Root b = open("b");

@@ -99,7 +99,7 @@ Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::
   if (const auto* const explain = std::get_if<ExplainFrame>(&frame)) return on(*explain);
   if (const auto* const report = std::get_if<ReportFrame>(&frame)) return on(*report);
   if (std::holds_alternative<AskStatsFrame>(frame)) {
-    return Answer{StatsFrame{.text = stats_text(domain_->store, domain_->tenant)}};
+    return Answer{StatsFrame{.text = stats_text(domain_->store, domain_->counters, domain_->tenant)}};
   }
   if (const auto* const clear = std::get_if<ClearFrame>(&frame)) return on(*clear);
   if (const auto* const publish = std::get_if<PublishFrame>(&frame)) return on(*publish);
@@ -327,8 +327,11 @@ Result<ClientSession::Answer> ClientSession::on(const ReportFrame& report) {
 }
 
 Result<ClientSession::Answer> ClientSession::on(const ClearFrame& clear) {
-  if (clear.keyspace.number != 0) return fail(Code::kUnimplemented, "only all can be cleared");
-  return Answer{ClearedFrame{.blocks_count = domain_->store.clear()}};
+  if (clear.keyspace == KeyspaceNumber{}) return Answer{ClearedFrame{.blocks_count = domain_->store.clear()}};
+  const Root root{clear.keyspace.number, clear.keyspace.generation};
+  const Result<uint64_t> slot_bytes = domain_->store.slot_bytes(root);
+  if (!slot_bytes) return fail(slot_bytes.error());
+  return Answer{ClearedFrame{.blocks_count = domain_->store.clear(root)}};
 }
 
 }  // namespace rhizome

@@ -1,11 +1,19 @@
 #include "node/stats_text.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <span>
 #include <utility>
+#include <vector>
+
+#include "node/keyspace_words.h"
 
 namespace rhizome {
 namespace {
+
+using Fields = std::initializer_list<std::pair<const char*, uint64_t>>;
 
 // JSON's own escapes for what a tenant's name may hold; what is not printable is none of its.
 std::string quoted(std::string_view text) {
@@ -17,7 +25,7 @@ std::string quoted(std::string_view text) {
   return quoted + "\"";
 }
 
-std::string numbers(std::initializer_list<std::pair<const char*, uint64_t>> fields) {
+std::string numbers(Fields fields) {
   std::string text = "{";
   for (const auto& [name, value] : fields) {
     text += (text.size() == 1 ? "" : ",") + quoted(name) + ":" + std::to_string(value);
@@ -25,9 +33,47 @@ std::string numbers(std::initializer_list<std::pair<const char*, uint64_t>> fiel
   return text + "}";
 }
 
+uint64_t bytes_of(const KeyspaceUsage& usage) {
+  return usage.blocks.resident * usage.slot_bytes + usage.blocks.copies_bytes;
+}
+
+std::string keyspace_text(const KeyspaceUsage& usage) {
+  const KeyspaceCounts& blocks = usage.blocks;
+  return "{\"name\":" + quoted(keyspace_name(*usage.keyspace)) +
+         ",\"words\":" + quoted(keyspace_words(*usage.keyspace)) + ",\"number\":" + std::to_string(usage.root.value) +
+         ",\"generation\":" + std::to_string(usage.root.generation) +
+         ",\"memory\":" + numbers({{"blocks", blocks.resident}, {"bytes", blocks.resident * usage.slot_bytes}}) +
+         ",\"disk\":" + numbers({{"blocks", blocks.copies}, {"bytes", blocks.copies_bytes}, {"alone", blocks.below}}) +
+         "}";
+}
+
+// Members of the whole object: those that hold most, and how much the rest is.
+std::string keyspaces_text(const Store& store) {
+  std::vector<KeyspaceUsage> usages = store.keyspace_usages();
+  // Of two that hold as much, the one that was opened first.
+  std::ranges::stable_sort(usages, std::ranges::greater(), bytes_of);
+  const auto told = std::span(usages).first(std::min(usages.size(), kKeyspacesToldMax));
+  std::string text = ",\"keyspace_list\":[";
+  for (const KeyspaceUsage& usage : told)
+    text += (text.back() == '[' ? "" : ",") + keyspace_text(usage);
+  uint64_t blocks = 0;
+  uint64_t bytes = 0;
+  uint64_t disk_bytes = 0;
+  for (const KeyspaceUsage& usage : std::span(usages).subspan(told.size())) {
+    blocks += usage.blocks.resident;
+    bytes += usage.blocks.resident * usage.slot_bytes;
+    disk_bytes += usage.blocks.copies_bytes;
+  }
+  return text + "],\"keyspaces_untold\":" +
+         numbers({{"keyspaces", usages.size() - told.size()},
+                  {"blocks", blocks},
+                  {"bytes", bytes},
+                  {"disk_bytes", disk_bytes}});
+}
+
 }  // namespace
 
-std::string stats_text(const Store& store, std::string_view tenant) {
+std::string stats_text(const Store& store, const Counters& counters, std::string_view tenant) {
   const SlabUsage slab = store.slab_usage();
   const IndexUsage index = store.index_usage();
   const BlockCounts blocks = store.block_counts();
@@ -38,13 +84,18 @@ std::string stats_text(const Store& store, std::string_view tenant) {
                   {"stored_bytes", slab.stored_bytes},
                   {"pinned_bytes", slab.pinned_bytes},
                   {"blocks", blocks.resident}}) +
-         ",\"disk\":" + numbers({{"blocks", blocks.copies}, {"alone", blocks.below}, {"queued", blocks.queued}}) +
+         ",\"disk\":" +
+         numbers({{"capacity_bytes", counters.get(Counter::kTierCapacity)},
+                  {"used_bytes", counters.get(Counter::kTierUsed)},
+                  {"blocks", blocks.copies},
+                  {"alone", blocks.below},
+                  {"queued", blocks.queued}}) +
          ",\"index\":" +
          numbers({{"blocks", index.blocks},
                   {"runs", index.runs},
                   {"bytes", index.bytes},
                   {"withheld_blocks", index.withheld_blocks}}) +
-         "}";
+         keyspaces_text(store) + "}";
 }
 
 }  // namespace rhizome

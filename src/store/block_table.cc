@@ -10,6 +10,8 @@ namespace {
 
 constexpr uint8_t kUsesMax = 255;
 constexpr size_t kQueueSlack = 1024;
+// Others wait as long as that many blocks take.
+constexpr size_t kCountedAtOnce = 4096;
 
 uint64_t hash_of(const BlockKey& key) {
   return BlockKeyHash()(key);
@@ -455,6 +457,30 @@ BlockCounts BlockTable::counts() const {
   BlockCounts counts = counts_;
   counts.queued = used_.size() + fresh_.size();
   return counts;
+}
+
+std::vector<KeyspaceCounts> BlockTable::counts_by_keyspace(uint32_t keyspaces_max) const {
+  std::vector<KeyspaceCounts> counts(size_t{keyspaces_max} + 1);
+  for (size_t next = 0, end = 1; next < end;) {
+    const MutexLock lock(mutex_);
+    end = blocks_.size();
+    for (const size_t stop = std::min(next + kCountedAtOnce, end); next < stop; ++next) {
+      const Block& block = blocks_[next];
+      if (block.state == BlockState::kFree || block.state == BlockState::kGone) continue;
+      if (block.keyspace > keyspaces_max) continue;
+      KeyspaceCounts& of = counts[block.keyspace];
+      ++(block.state == BlockState::kResident ? of.resident : of.below);
+      if (block.image_bytes == 0) continue;
+      ++of.copies;
+      of.copies_bytes += block.image_bytes;
+    }
+  }
+  return counts;
+}
+
+bool BlockTable::is_of(Location location, uint32_t keyspace) const {
+  const MutexLock lock(mutex_);
+  return location < blocks_.size() && blocks_[location].keyspace == keyspace;
 }
 
 }  // namespace rhizome

@@ -53,6 +53,14 @@ struct BlockCounts {
   uint64_t queued = 0;  // places in the queues of those that wait for a write, used up ones included
 };
 
+// The blocks of one keyspace.
+struct KeyspaceCounts {
+  uint64_t resident = 0;
+  uint64_t below = 0;   // as in BlockCounts
+  uint64_t copies = 0;  // the same
+  uint64_t copies_bytes = 0;
+};
+
 class BlockTable {
  public:
   // `sketch_blocks`: how many blocks' uses are remembered beyond their life here (0 without tiers).
@@ -157,6 +165,10 @@ class BlockTable {
   bool forgotten_below(const BlockKey& key);
 
   BlockCounts counts() const;
+  // By the root's number, up to and with `keyspaces_max`. Looks at all blocks, some at a time: what moves meanwhile may
+  // be counted at either place, or not at all.
+  std::vector<KeyspaceCounts> counts_by_keyspace(uint32_t keyspaces_max) const;
+  bool is_of(Location location, uint32_t keyspace) const;
 
   // Of memory, for each block: here, in the order and in the maps.
   static uint64_t block_bytes();

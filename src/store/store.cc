@@ -16,6 +16,8 @@ constexpr uint32_t kKeyspacesMin = 16;
 // Each slot pays for its description in the index; what the index reserves is only address space.
 constexpr uint64_t kIndexBytesMin = 1 << 20;
 constexpr size_t kEvictionsPerBlock = 16;
+// Each time all runs that are idle are looked at.
+constexpr size_t kClearedAtOnce = 4096;
 // Of the budget, what describes blocks that are in a tier only, and what goes into I/O buffers.
 constexpr uint64_t kShareOfBelow = 16;
 constexpr uint64_t kShareOfStaging = 16;
@@ -284,6 +286,23 @@ size_t Store::clear() {
   size_t blocks = 0;
   while (const size_t count = evict(kEvictionsPerBlock, false))
     blocks += count;
+  slab_->trim();
+  publish_used();
+  return blocks;
+}
+
+size_t Store::clear(Root root) {
+  if (opened(root) == nullptr) return 0;
+  const auto is_its = [&](Location at) { return table_.is_of(at, root.value); };
+  std::vector<Location> victims(kClearedAtOnce);
+  size_t blocks = 0;
+  while (const size_t count = index_.evict_all_if(victims, is_its)) {
+    const auto gone = std::span(victims).first(count);
+    counters_.add(Counter::kEvictions, count);
+    // Also others, which had left the index before, when somebody still read them.
+    blocks += static_cast<size_t>(std::ranges::count_if(gone, is_its));
+    forget(gone);
+  }
   slab_->trim();
   publish_used();
   return blocks;

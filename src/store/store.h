@@ -72,6 +72,14 @@ struct Adoption {
   uint64_t warm_bytes = 0;  // of memory
 };
 
+// What a store has of one keyspace.
+struct KeyspaceUsage {
+  Root root;
+  const Keyspace* keyspace = nullptr;  // as long as the store
+  uint64_t slot_bytes = 0;             // of a block in memory
+  KeyspaceCounts blocks;
+};
+
 class Store {
  public:
   // kInvalidArgument: a block size that is not offered, or a budget too small for anything.
@@ -143,6 +151,8 @@ class Store {
   // Forgets everything that nobody pins. Returns how many blocks that was. The tier keeps its images until it needs
   // their place, and the next process may find them.
   size_t clear();
+  // The same for one keyspace, which stays open: no block of another one is touched. A root that was not opened: none.
+  size_t clear(Root root);
 
   // Writes what is worth it and waits for it, no longer than until the deadline (of the clock of the options). With the
   // store's own thread it takes no lock: it may be called while a process ends in the middle of something.
@@ -157,6 +167,8 @@ class Store {
   const Adoption& adoption() const { return adoption_; }
 
   BlockCounts block_counts() const { return table_.counts(); }
+  // Of all keyspaces that are open, in the order in which they were opened. Looks at all blocks.
+  std::vector<KeyspaceUsage> keyspace_usages() const;
 
   // What readers in other processes map, read-only: the index, the directory of its blocks, and by and by the chunks
   // that this names. Only with StoreOptions::remote_readers.
@@ -183,6 +195,7 @@ class Store {
   friend class StoreTestAccess;
 
   struct Opened {
+    Keyspace keyspace;
     Root root;
     BlockKey root_key;
     KeyspaceForm form;

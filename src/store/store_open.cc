@@ -9,14 +9,14 @@
 namespace rhizome {
 namespace {
 
-// Beside its encoding, kept once, and its record: a tree without blocks and its places in the tables.
+// Beside its encoding, kept here and in the index, and its record: a tree without blocks and its places in the tables.
 constexpr uint64_t kKeyspaceOverheadBytes = 512;
 
 }  // namespace
 
 // Of memory, without its page of the book.
 uint64_t Store::opened_bytes(const Keyspace& keyspace) {
-  return sizeof(Opened) + keyspace.encoding().size() + kKeyspaceOverheadBytes;
+  return sizeof(Opened) + 2 * keyspace.encoding().size() + kKeyspaceOverheadBytes;
 }
 
 Result<Root> Store::open(const Keyspace& keyspace, const BlockGeometry& geometry) {
@@ -49,11 +49,8 @@ Result<Root> Store::open(const Keyspace& keyspace, const BlockGeometry& geometry
   while (!slab_->charge(bytes + book_bytes)) {
     if (!make_room()) return fail(Code::kResourceExhausted, "no memory for another keyspace");
   }
-  owned_.push_back(std::make_unique<Opened>());
-  Opened& made = *owned_.back();
-  made.root = *root;
-  made.form = form;
-  made.root_key = root_key(form.digest);
+  owned_.push_back(std::make_unique<Opened>(Opened{keyspace, *root, root_key(form.digest), form}));
+  const Opened& made = *owned_.back();
   // Before a block of it can be committed.
   if (book_ != nullptr && !book_->add(keyspace, geometry)) {
     log_once("store.book", "a keyspace could not be written down: its blocks will not outlive this process");
@@ -61,7 +58,7 @@ Result<Root> Store::open(const Keyspace& keyspace, const BlockGeometry& geometry
   if (mover_ != nullptr) mover_->open(root->value, form);
   recover(made);
   if (mover_ != nullptr) bound_recovered();
-  opened_[root->value].store(&made, std::memory_order_release);  // pairs with the acquire in opened()
+  opened_[root->value].store(owned_.back().get(), std::memory_order_release);  // pairs with the acquire in opened()
   publish_used();
   return *root;
 }

@@ -68,6 +68,17 @@ uint64_t Store::bytes_on_paths(std::span<const RunId> runs) const {
   return bytes;
 }
 
+std::vector<KeyspaceUsage> Store::keyspace_usages() const {
+  const std::vector<KeyspaceCounts> counts = table_.counts_by_keyspace(options_.keyspaces_max);
+  std::vector<KeyspaceUsage> usages;
+  for (uint32_t number = 1; number <= options_.keyspaces_max; ++number) {
+    const Opened* const found = opened_[number].load(std::memory_order_acquire);  // pairs with the release in open()
+    if (found == nullptr) continue;
+    usages.push_back({found->root, &found->keyspace, found->form.slot_bytes, counts[number]});
+  }
+  return usages;
+}
+
 size_t Store::evict(size_t blocks, bool resident_only) {
   std::array<Location, kBelowAtOnce> victims;
   const auto out = std::span(victims).first(std::min(blocks, victims.size()));

@@ -98,6 +98,45 @@ TEST(Store, ReserveTakesWholeBlocksThatContinueWhatIsStored) {
   }
 }
 
+TEST(Store, OneKeyspaceIsCleared) {
+  StoreUser user(4 * kMiB);
+  Store& store = *user.store;
+  const Root a = user.open(keyspace_named("a"));
+  const Root b = user.open(keyspace_named("b"), 5000);
+  for (Token i = 0; i < 20; ++i) {
+    EXPECT_EQ(user.put(a, blocks_of({1, 2, i + 10})), i == 0 ? 3u : 1u);
+    EXPECT_EQ(user.put(b, blocks_of({1, i + 10})), i == 0 ? 2u : 1u);
+  }
+  const auto usages = store.keyspace_usages();
+  ASSERT_EQ(usages.size(), 2u);
+  EXPECT_EQ(usages[0].root, a);
+  EXPECT_EQ(usages[0].keyspace->digest(), keyspace_named("a").digest());
+  EXPECT_EQ(usages[0].blocks.resident, 22u);
+  EXPECT_EQ(usages[1].blocks.resident, 21u);
+  EXPECT_EQ(usages[1].slot_bytes, 5000 + identity_bytes(16));
+  {
+    // Somebody reads one of them: its path stays.
+    StoredPrefix held;
+    store.lookup(a, blocks_of({1, 2, 10}), held);
+    EXPECT_EQ(held.blocks(), 3u);
+    EXPECT_EQ(store.clear(a), 19u);
+  }
+  EXPECT_EQ(user.get(a, blocks_of({1, 2, 10})), 3u);
+  EXPECT_EQ(user.get(a, blocks_of({1, 2, 11})), 2u);
+  EXPECT_EQ(user.get(b, blocks_of({1, 29})), 2u);
+  EXPECT_EQ(store.clear(a), 3u);
+  EXPECT_EQ(store.clear(a), 0u);
+  EXPECT_EQ(store.keyspace_usages()[0].blocks.resident, 0u);
+  EXPECT_EQ(store.keyspace_usages()[1].blocks.resident, 21u);
+  EXPECT_EQ(store.clear({}), 0u);
+  EXPECT_EQ(store.clear({b.value, b.generation + 1}), 0u);
+  EXPECT_EQ(store.clear({UINT32_MAX, 0}), 0u);
+  EXPECT_EQ(user.put(a, blocks_of({1, 2})), 2u) << "it is still open";
+  EXPECT_EQ(store.clear(b), 21u);
+  user.expect_at_rest();
+  user.expect_drains();
+}
+
 // W13: nothing is visible before its commit, and an abandoned draft leaves nothing.
 TEST(Store, DraftsAreInvisibleUntilCommitted) {
   StoreUser user(kMiB);

@@ -95,6 +95,27 @@ TEST(StoreTier, ADemotionGivesWayToAReader) {
   EXPECT_EQ(user.get(a, tokens), 1u);
 }
 
+// As clear(): what the tier has stays there, and nobody finds it.
+TEST(StoreTier, AKeyspaceIsClearedOfWhatIsBelow) {
+  TieredUser user;
+  const Root a = user.open(keyspace_named("a"));
+  const Root b = user.open(keyspace_named("b"));
+  user.put(a, chain(1, 4));
+  user.put(b, chain(1, 4));
+  user.settle();
+  user.store->flush(user.clock.monotonic_ns() + kSecondNs);
+  user.settle();
+  ASSERT_EQ(user.store->block_counts().copies, 8u);
+  while (StoreTestAccess::demote_one(*user.store)) {
+  }
+  EXPECT_EQ(user.store->keyspace_usages()[0].blocks.below, 4u);
+  EXPECT_EQ(user.store->clear(a), 4u);
+  EXPECT_EQ(user.store->keyspace_usages()[0].blocks.copies, 0u);
+  EXPECT_EQ(user.get(a, chain(1, 4)), 0u);
+  EXPECT_EQ(user.get(b, chain(1, 4)), 4u);
+  EXPECT_EQ(user.put(a, chain(1, 4)), 4u);
+}
+
 // The block was forgotten and its number given to another one while it was being written: the other one stays.
 TEST(StoreTier, ADemotionNoticesThatTheBlockIsAnother) {
   TieredUser user({.tiering = {.watermarks = {.high = 0, .low = 0}}});
