@@ -14,7 +14,6 @@ constexpr uint64_t kMemoryMost = uint64_t{8} << 30;
 constexpr uint64_t kMemoryShare = 4;
 constexpr uint64_t kDiskLeast = uint64_t{64} << 20;
 constexpr std::array<uint32_t, 5> kBlockTokens = {16, 32, 64, 128, 256};
-constexpr size_t kTenantLength = 64;
 constexpr size_t kSocketPathLength = 107;  // sun_path of unix(7), less its last zero
 
 std::string quoted(const GivenValue& value) {
@@ -88,15 +87,6 @@ std::optional<std::string> check_verify(const GivenValue& value, CacheFlags& fla
   return std::nullopt;
 }
 
-std::optional<std::string> check_tenant(const GivenValue& value, CacheFlags& flags) {
-  const bool plain = std::ranges::all_of(value.text, [](char c) { return c > ' ' && c <= '~'; });
-  if (value.text.empty() || value.text.size() > kTenantLength || !plain) {
-    return quoted(value) + "; a tenant is 1 to 64 printable characters without spaces";
-  }
-  flags.tenant = value.text;
-  return std::nullopt;
-}
-
 std::optional<std::string> check_metrics_port(const GivenValue& value, CacheFlags& flags) {
   const auto port = whole_number<uint16_t>(value.text);
   if (!port) return quoted(value) + "; it must be a port from 0 to 65535";
@@ -140,7 +130,6 @@ OrComplaint<CacheFlags> check_flags(const Given& given, uint64_t machine_bytes, 
     if (name == "watermarks") wrong = check_watermarks(value, flags);
     if (name == "block-tokens") wrong = check_block_tokens(value, flags);
     if (name == "verify") wrong = check_verify(value, flags);
-    if (name == "tenant") wrong = check_tenant(value, flags);
     if (name == "metrics-port") wrong = check_metrics_port(value, flags);
     if (name == "attach") wrong = check_attach(value, flags);
     if (name == "cache-dir") {
@@ -154,7 +143,26 @@ OrComplaint<CacheFlags> check_flags(const Given& given, uint64_t machine_bytes, 
     if (name == "json") flags.json = value.text == "true";
     if (wrong) return complain(*wrong);
   }
+  const SharedSizes sizes{flags.memory_bytes, flags.disk_bytes, flags.disk_bytes_per_day, flags.cache_dir};
+  flags.tenants = {whole_share({}, sizes)};
+  if (const auto tenant = given.find("tenant"); tenant != given.end()) {
+    auto shares = share_out(tenant->second, sizes);
+    if (!shares) return complain(shares.error());
+    flags.tenants = std::move(*shares);
+    flags.tenant = flags.tenants.front().name;
+    flags.tenant_source = tenant->second.source;
+  }
   return flags;
+}
+
+std::optional<std::string> more_than_a_tenant(const CacheFlags& flags) {
+  if (flags.tenants.size() > 1) {
+    return flags.tenant_source + " names several; serve and run belong to one tenant, daemon takes several";
+  }
+  if (flags.tenants.front().has_own_size) {
+    return flags.tenant_source + " has a size, which is for daemon; here it is --memory";
+  }
+  return std::nullopt;
 }
 
 ChildEnvironment child_environment(const CacheFlags& flags, const std::string& counters_path,

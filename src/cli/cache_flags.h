@@ -11,6 +11,7 @@
 
 #include "cli/complaint.h"
 #include "cli/parse.h"
+#include "cli/tenant_shares.h"
 #include "residency/watermarks.h"
 
 namespace rhizome {
@@ -28,8 +29,11 @@ struct CacheFlags {
   bool no_restore = false;
   bool exact = false;
   std::string verify = "tier";
-  std::string tenant;
-  std::string attach;  // a socket's path, or none; empty: the host's node
+  std::string tenant;  // the first, or empty
+  // One at least. With a single one that has no size of its own, all there is.
+  std::vector<TenantShare> tenants;
+  std::string tenant_source;  // who named them
+  std::string attach;         // a socket's path, or none; empty: the host's node
   std::string cache_dir;
   std::optional<uint16_t> metrics_port;
   bool json = false;
@@ -37,6 +41,9 @@ struct CacheFlags {
 
 // `machine_bytes` is the memory there is.
 OrComplaint<CacheFlags> check_flags(const Given& given, uint64_t machine_bytes, const Environment& environment);
+
+// What is wrong with the tenants for a call that belongs to one of them and shares nothing out; nothing is, if none.
+std::optional<std::string> more_than_a_tenant(const CacheFlags& flags);
 
 // The default of --memory.
 uint64_t default_memory_bytes(uint64_t machine_bytes);

@@ -30,8 +30,9 @@ class Variables {
   std::map<std::string, std::string> values_;
 };
 
-OrComplaint<CacheFlags> flags_of(const std::vector<std::string>& line, const Variables& variables = {}) {
-  const auto given = parse_flags(*find_command("serve"), line, variables);
+OrComplaint<CacheFlags> flags_of(const std::vector<std::string>& line, const Variables& variables = {},
+                                 const char* command = "serve") {
+  const auto given = parse_flags(*find_command(command), line, variables);
   if (!given) return complain(given.error());
   return check_flags(*given, kMachine, variables);
 }
@@ -102,6 +103,66 @@ TEST(CacheFlags, SayHowMemoryAndDiskShareBlocks) {
 
 TEST(CacheFlags, LastOfTheSameFlagWins) {
   EXPECT_EQ(flags_of({"--memory=1GiB", "--memory=2GiB"})->memory_bytes, uint64_t{2} << 30);
+}
+
+std::string tenants_of(const std::vector<std::string>& line, const Variables& variables = {},
+                       const char* command = "daemon") {
+  const auto flags = flags_of(line, variables, command);
+  if (!flags) return flags.error();
+  std::string names;
+  for (const TenantShare& share : flags->tenants)
+    names += (names.empty() ? "" : " ") + share.name + ":" + std::to_string(share.memory_bytes >> 20);
+  return names;
+}
+
+TEST(CacheFlags, ADaemonTakesSeveralTenants) {
+  EXPECT_EQ(tenants_of({}), ":4096");
+  EXPECT_EQ(tenants_of({"--tenant", "a", "--memory=1GiB", "--tenant=b"}), "a:512 b:512");
+  EXPECT_EQ(tenants_of({"--tenant=a,b=256MiB,c", "--memory=1GiB"}), "a:384 b:256 c:384");
+  const Variables variables{{"RHIZOME_TENANT", "x,y=1GiB"}, {"RHIZOME_MEMORY", "2GiB"}};
+  EXPECT_EQ(tenants_of({}, variables), "x:1024 y:1024");
+  EXPECT_EQ(tenants_of({"--tenant=a"}, variables), "a:2048") << "what is typed goes first";
+  const ConfigFile file("memory = \"1GiB\"\ntenant = [\"f\", \"g=256MiB\"]\n");
+  EXPECT_EQ(tenants_of({"--config=" + file.path()}), "f:768 g:256");
+  EXPECT_EQ(tenants_of({"--config=" + file.path()}, {{"RHIZOME_TENANT", "x"}}), "x:1024");
+  const ConfigFile one("tenant = \"f,g\"\n");
+  EXPECT_EQ(tenants_of({"--config=" + one.path()}), "f:2048 g:2048");
+  EXPECT_EQ(tenants_of({"--tenant=a", "--tenant=a"}), "--tenant names a twice");
+  EXPECT_EQ(tenants_of({}, {{"RHIZOME_TENANT", "a,a"}}), "RHIZOME_TENANT names a twice");
+}
+
+TEST(CacheFlags, AnEngineHasOneTenant) {
+  EXPECT_EQ(tenants_of({"--tenant=a", "--tenant=b"}, {}, "serve"), "b:4096");
+  EXPECT_FALSE(more_than_a_tenant(*flags_of({"--tenant=a"})));
+  EXPECT_FALSE(more_than_a_tenant(*flags_of({})));
+  EXPECT_EQ(
+      more_than_a_tenant(*flags_of({}, {{"RHIZOME_TENANT", "a,b"}})).value_or("").rfind("RHIZOME_TENANT names", 0), 0U);
+  EXPECT_EQ(more_than_a_tenant(*flags_of({"--tenant=a=1GiB"})).value_or("").rfind("--tenant has a size", 0), 0U);
+}
+
+TEST(CacheFlags, SayInTheirOwnWordsThatAValueIsMissing) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"--disk", ""}, "--disk is ''; it needs a value: --disk SIZE"},
+      {{"--disk="}, "--disk is ''; it needs a value: --disk SIZE"},
+      {{"--tenant", ""}, "--tenant is ''; it needs a value: --tenant NAME"},
+      {{"--memory"}, "--memory needs a value: --memory SIZE"},
+      {{"--memory", "--disk", "1GiB"}, "--memory needs a value: --memory SIZE"},
+      {{"--exclusive=2"}, "--exclusive is '2'; it must be 1 or 0, or true or false"},
+  };
+  for (const auto& [line, said] : cases) {
+    const auto flags = flags_of(line);
+    ASSERT_FALSE(flags) << said;
+    EXPECT_EQ(flags.error(), said);
+  }
+  for (const char* const text : {"2", "maybe", "-1", "TRUE!"}) {
+    const auto flags = flags_of({}, {{"RHIZOME_EXCLUSIVE", text}});
+    ASSERT_FALSE(flags) << text;
+    EXPECT_EQ(flags.error(), "RHIZOME_EXCLUSIVE is '" + std::string(text) + "'; it must be 1 or 0, or true or false");
+  }
+  EXPECT_TRUE(flags_of({}, {{"RHIZOME_EXCLUSIVE", "1"}})->exclusive);
+  EXPECT_FALSE(flags_of({}, {{"RHIZOME_EXCLUSIVE", "0"}})->exclusive);
+  const ConfigFile file("exclusive = 2\n");
+  EXPECT_EQ(flags_of({"--config=" + file.path()}).error().rfind("exclusive in " + file.path() + " is '2'", 0), 0U);
 }
 
 TEST(CacheFlags, FindTheFileInTheEnvironment) {

@@ -46,11 +46,16 @@ constexpr CommandText kDaemon{
     "them have. It listens on node.sock in the runtime directory, beside which node.pid holds the number of its "
     "process. "
     "There is one for each user; a second one says so and ends.\n\n"
+    "With --tenant given several times, or with commas between (also in RHIZOME_TENANT and in a --config file), each "
+    "tenant has a cache of its own: none sees the blocks of another or takes the place of its blocks. --memory is "
+    "divided equally, but for those that have a size: --tenant a=4GiB. --disk and --disk-writes are divided as the "
+    "memory is; blocks of the first tenant lie in blocks below --cache-dir, those of the others below tenants.\n\n"
     "Without a daemon the first serve or run is the node for those that come after it, as long as it lives. When the "
     "node ends, engines go on computing, and one of those that were attached becomes the node.\n\n"
     "SIGINT and SIGTERM stop it in order within 5 s: what is not on disk yet is written.",
     "rhizome daemon --memory 16GiB --disk 100GiB     until it is told to stop\n"
-    "rhizome daemon --metrics-port 9090 &            counters at http://127.0.0.1:9090/metrics",
+    "rhizome daemon --metrics-port 9090 &            counters at http://127.0.0.1:9090/metrics\n"
+    "rhizome daemon --tenant a --tenant b=4GiB       two caches that do not see each other",
     true,
 };
 

@@ -29,6 +29,8 @@ constexpr uint64_t kLong = uint64_t{3600} * 1'000'000'000;
 // SIGTERM to exit takes at most 5 s; the rest is for giving memory back.
 constexpr uint64_t kLastWritesNs = 3'500'000'000;
 constexpr uint64_t kConnectNs = 1'000'000'000;
+// How old the sum of what several tenants count may be.
+constexpr uint64_t kPublishNs = 250'000'000;
 
 int refuse(int status, const std::string& line) {
   log_error("{}", line);
@@ -69,14 +71,31 @@ std::string why_no_node(const Error& error, const std::string& directory, const 
   }
 }
 
+std::string disk_words(uint64_t bytes, const std::string& directory) {
+  return bytes == 0 ? "no disk" : format_bytes(bytes) + " of disk in " + directory;
+}
+
 void say_what_it_is(const CacheFlags& flags, const std::string& directory, const Counters& counters,
                     uint64_t taken_over) {
-  const uint64_t disk_bytes = counters.get(Counter::kTierCapacity);
-  const std::string disk =
-      disk_bytes == 0 ? "no disk" : format_bytes(disk_bytes) + " of disk in " + flags.cache_dir + "/blocks";
+  const bool is_shared = flags.tenants.size() > 1;
+  const std::string place = is_shared ? flags.cache_dir : flags.tenants.front().directory;
+  const std::string tenants = is_shared              ? ", " + std::to_string(flags.tenants.size()) + " tenants"
+                              : flags.tenant.empty() ? ""
+                                                     : ", tenant " + flags.tenant;
+  uint64_t memory_bytes = 0;
+  for (const TenantShare& share : flags.tenants)
+    memory_bytes += share.memory_bytes;
   log_info("the node of this host, process {}: {} of memory, {}, blocks of {} tokens{}", own_pid(),
-           format_bytes(flags.memory_bytes), disk, flags.block_tokens,
-           flags.tenant.empty() ? "" : ", tenant " + flags.tenant);
+           format_bytes(memory_bytes), disk_words(counters.get(Counter::kTierCapacity), place), flags.block_tokens,
+           tenants);
+  for (const TenantShare& share : flags.tenants) {
+    if (!is_shared) break;
+    log_info("tenant {}: {} of memory, {}", share.name, format_bytes(share.memory_bytes),
+             disk_words(share.disk_bytes, share.directory));
+  }
+  if (std::ranges::all_of(flags.tenants, &TenantShare::has_own_size) && memory_bytes < flags.memory_bytes) {
+    log_info("{} of the memory is no tenant's", format_bytes(flags.memory_bytes - memory_bytes));
+  }
   log_info("listening on {}", host_socket(directory));
   if (taken_over > 0) log_info("{} blocks are warm from the node before, which was killed", taken_over);
 }
@@ -105,8 +124,9 @@ int keep_node(const CacheFlags& flags, const Environment& environment) {
     log_info("metrics at http://127.0.0.1:{}/metrics", metrics->port());
   }
   say_what_it_is(flags, directory, counters, (*node)->blocks_taken_over());
-  for (auto signal = signals->next(kLong); signal != SIGINT && signal != SIGTERM; signal = signals->next(kLong)) {
-  }
+  const uint64_t step_ns = flags.tenants.size() > 1 ? kPublishNs : kLong;
+  for (auto signal = signals->next(step_ns); signal != SIGINT && signal != SIGTERM; signal = signals->next(step_ns))
+    (*node)->publish_counters();
   if (metrics) metrics->set_trouble("stopping");
   (*node)->flush(kLastWritesNs);
   return kDone;

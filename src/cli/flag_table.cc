@@ -26,7 +26,10 @@ constexpr std::array kFlags = {
     Flag{"verify", "WHEN", "tier",
          "When a checksum is compared: always, tier (when a block comes up from a tier) or sample (1 hit in 64). "
          "What is handed to llama.cpp is always verified."},
-    Flag{"tenant", "NAME", "", "A keyspace of its own: nothing is shared with other tenants."},
+    Flag{"tenant", "NAME", "",
+         "A keyspace of its own: nothing is shared with other tenants. daemon takes several, each with memory and disk "
+         "of its own: equal shares, or --tenant NAME=SIZE.",
+         true},
     Flag{"cache-dir", "DIR", "$XDG_CACHE_HOME/rhizome, else ~/.cache/rhizome",
          "Where what outlives a process is kept."},
     Flag{"attach", "SOCKET|none", "the host's node, or to be it",

@@ -15,6 +15,7 @@ struct Flag {
   std::string_view value;     // what follows it, for help; empty for a switch
   std::string_view fallback;  // in words; empty when there is none
   std::string_view text;
+  bool is_list = false;  // for daemon: it may come several times, or with commas between
 
   bool is_switch() const { return value.empty(); }
 };

@@ -45,7 +45,8 @@ OrComplaint<NodeCall> parse_node_call(const CommandText& command, const std::vec
                                       const std::vector<std::string>& own, const Environment& environment) {
   NodeCall call;
   call.directory = runtime_directory(environment, ::getuid());
-  call.tenant = environment("RHIZOME_TENANT").value_or("");
+  const std::string tenants = environment("RHIZOME_TENANT").value_or("");
+  call.tenant = tenants;
   call.socket_path = environment("RHIZOME_ATTACH").value_or("");
   std::map<std::string, std::string*> values = {{"--attach", &call.socket_path}, {"--tenant", &call.tenant}};
   if (std::ranges::find(own, "--keyspace") != own.end()) values.emplace("--keyspace", &call.keyspace);
@@ -67,6 +68,10 @@ OrComplaint<NodeCall> parse_node_call(const CommandText& command, const std::vec
     } else {
       return complain(word + " needs a value");
     }
+  }
+  // As daemon takes it: what it shares out is not one tenant's name.
+  if (call.tenant == tenants && tenants.find_first_of(",=") != std::string::npos) {
+    return complain("RHIZOME_TENANT is '" + tenants + "'; give one tenant with --tenant");
   }
   if (has_keyspace && !is_keyspace_name(call.keyspace)) {
     return complain("--keyspace is '" + call.keyspace + "'; it must be 4 to 12 hexadecimal digits, as rhizome stats " +

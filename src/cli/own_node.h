@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/cache_flags.h"
 #include "contract/result.h"
@@ -24,7 +26,8 @@ class OwnNode {
  public:
   // Errors as Node::start(). kAlreadyExists: another node is there, or about to be. At the host's socket, also node.pid
   // is written. `has_keeper`: its memory outlives it by a while, for the next node at that socket (node/keeper.h).
-  // `counters` must outlive the node.
+  // `counters` must outlive the node. Several tenants count for themselves, and there is their sum, as of the last
+  // publish_counters().
   static Result<std::unique_ptr<OwnNode>> start(const CacheFlags& flags, const std::string& socket_path,
                                                 bool has_keeper, Counters& counters);
   // Ends the sessions of its clients; takes the socket and node.pid away.
@@ -37,12 +40,16 @@ class OwnNode {
 
   // Writes to the tiers what is worth it, and waits for it at most that long.
   void flush(uint64_t wait_ns);
+  void publish_counters();
 
  private:
-  OwnNode(std::unique_ptr<Node> node, std::string pid_path);
+  OwnNode(Counters& counters, std::vector<std::unique_ptr<Counters>> of_tenants, std::vector<std::string> tenants);
 
-  const std::unique_ptr<Node> node_;
-  const std::string pid_path_;  // empty: there is none
+  Counters& counters_;
+  const std::vector<std::unique_ptr<Counters>> of_tenants_;  // none where there is one tenant
+  const std::vector<std::string> tenants_;
+  std::unique_ptr<Node> node_;
+  std::string pid_path_;  // empty: there is none
 };
 
 }  // namespace rhizome

@@ -15,8 +15,7 @@ struct Parser {
   explicit Parser(const CommandText& command);
 
   CLI::App app;
-  std::map<std::string, std::string, std::less<>> values;
-  std::map<std::string, bool, std::less<>> switches;
+  std::map<std::string, std::string, std::less<>> values;  // also of switches
 };
 
 Parser::Parser(const CommandText& command) : app("", std::string(command.name)) {
@@ -28,18 +27,55 @@ Parser::Parser(const CommandText& command) : app("", std::string(command.name)) 
     if (flag.name == "config") {
       option = app.set_config(name);
     } else if (flag.is_switch()) {
-      option = app.add_flag(name, switches[std::string(flag.name)]);
+      option = app.add_flag(name, values[std::string(flag.name)]);
     } else {
       option = app.add_option(name, values[std::string(flag.name)]);
     }
-    option->take_last();
+    if (flag.is_list && command.name == "daemon") {
+      option->join(',');
+    } else {
+      option->take_last();
+    }
   }
 }
 
-// What the environment says comes first on the line, so that what was typed overrides it.
+bool is_given(const Flag& flag, const std::vector<std::string>& arguments) {
+  const std::string dashed = "--" + std::string(flag.name);
+  return std::ranges::any_of(arguments,
+                             [&](const std::string& word) { return word == dashed || word.starts_with(dashed + "="); });
+}
+
+// A value that is not there, or empty, in words of ours.
+std::optional<std::string> check_values(const std::vector<std::string>& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    const size_t equals = word.find('=');
+    const Flag* const flag = word.starts_with("--") ? find_flag(word.substr(0, equals)) : nullptr;
+    if (flag == nullptr || flag->is_switch()) continue;
+    const std::string usage = "--" + std::string(flag->name) + " " + std::string(flag->value);
+    const bool is_next = equals == std::string::npos;
+    if (is_next && (i + 1 == arguments.size() || arguments[i + 1].starts_with("--"))) {
+      return word + " needs a value: " + usage;
+    }
+    if ((is_next ? arguments[++i] : word.substr(equals + 1)).empty()) {
+      return "--" + std::string(flag->name) + " is ''; it needs a value: " + usage;
+    }
+  }
+  return std::nullopt;
+}
+
+// As the help says it, and as files have it.
+std::optional<std::string> switch_text(std::string_view text) {
+  if (text == "1" || text == "true" || text == "on" || text == "yes") return "true";
+  if (text == "0" || text == "false" || text == "off" || text == "no") return "false";
+  return std::nullopt;
+}
+
+// What the environment says comes first on the line; what was typed goes before it.
 std::vector<std::string> with_environment(const std::vector<std::string>& arguments, const Environment& environment) {
   std::vector<std::string> line;
   for (const Flag& flag : cache_flags()) {
+    if (is_given(flag, arguments)) continue;
     if (auto value = environment(environment_name(flag.name)))
       line.push_back("--" + std::string(flag.name) + "=" + *value);
   }
@@ -49,10 +85,7 @@ std::vector<std::string> with_environment(const std::vector<std::string>& argume
 
 std::string source_of(const Flag& flag, const std::vector<std::string>& arguments, const Environment& environment,
                       const std::string& file) {
-  const std::string dashed = "--" + std::string(flag.name);
-  for (const std::string& argument : arguments) {
-    if (argument == dashed || argument.starts_with(dashed + "=")) return dashed;
-  }
+  if (is_given(flag, arguments)) return "--" + std::string(flag.name);
   if (environment(environment_name(flag.name))) return environment_name(flag.name);
   return std::string(flag.name) + " in " + file;
 }
@@ -67,6 +100,7 @@ std::optional<std::string> process_environment(const std::string& name) {
 
 OrComplaint<Given> parse_flags(const CommandText& command, const std::vector<std::string>& arguments,
                                const Environment& environment) {
+  if (const auto wrong = check_values(arguments)) return complain(*wrong);
   Parser parser(command);
   std::vector<std::string> line = with_environment(arguments, environment);
   std::reverse(line.begin(), line.end());  // CLI11 takes the words from the back
@@ -96,10 +130,13 @@ OrComplaint<Given> parse_flags(const CommandText& command, const std::vector<std
     value.source = source_of(flag, arguments, environment, file);
     if (flag.name == "config") {
       value.text = file;
-    } else if (flag.is_switch()) {
-      value.text = parser.switches[std::string(flag.name)] ? "true" : "false";
     } else {
       value.text = parser.values[std::string(flag.name)];
+    }
+    if (flag.is_switch()) {
+      const auto text = switch_text(value.text);
+      if (!text) return complain(value.source + " is '" + value.text + "'; it must be 1 or 0, or true or false");
+      value.text = *text;
     }
     given.emplace(flag.name, std::move(value));
   }

@@ -18,7 +18,7 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 std::optional<std::string> process_environment(const std::string& name);
 
 struct GivenValue {
-  std::string text;    // "true" or "false" for a switch
+  std::string text;    // "true" or "false" for a switch; of a list, with commas between
   std::string source;  // "--memory", "RHIZOME_MEMORY" or "memory in FILE", for complaints
 };
 // By the flag's name without dashes; holds only what was given somewhere.

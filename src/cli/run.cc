@@ -136,6 +136,7 @@ int run_main(const std::vector<std::string>& arguments) {
   if (!given) return refuse(kWrongCall, given.error());
   const auto flags = check_flags(*given, total_memory_bytes(), environment);
   if (!flags) return refuse(kWrongCall, flags.error());
+  if (const auto wrong = more_than_a_tenant(*flags)) return refuse(kWrongCall, *wrong);
   return run_program(*flags, split->theirs, environment);
 }
 

@@ -131,6 +131,7 @@ int serve_main(const std::vector<std::string>& arguments) {
   if (!given) return wrong_call(given.error());
   const auto flags = check_flags(*given, total_memory_bytes(), environment);
   if (!flags) return wrong_call(flags.error());
+  if (const auto wrong = more_than_a_tenant(*flags)) return wrong_call(*wrong);
   if (const auto wrong = check_model(*flags, split->theirs, environment)) return wrong_call(*wrong);
   const auto call = server_call(*flags, split->theirs, environment);
   if (!call) return wrong_call(call.error());

@@ -166,6 +166,90 @@ class Host(program.Case):
             self.assertEqual(running.finish()[0], 0)
         self.assertEqual(self.pages(), [], 'nor is there a keeper any more')
 
+    # --- several tenants
+
+    def stats(self, *words):
+        done = self.call('stats', '--json', *words)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        return json.loads(done.stdout)
+
+    def test_two_tenants_of_one_daemon(self):
+        node = self.daemon('--tenant', 'one', '--tenant=two=64MiB', '--disk', '512MiB', '--metrics-port', '0')
+        said = '\n'.join(node.said)
+        self.assertIn('256MiB of memory, 512MiB of disk in ', said)
+        self.assertIn(', 2 tenants\n', said)
+        self.assertIn('tenant one: 192MiB of memory, 384MiB of disk in ', said)
+        self.assertIn('tenant two: 64MiB of memory, 128MiB of disk in ', said)
+        node.metrics = re.search(r'metrics at (http://127\.0\.0\.1:\d+)/metrics', said)[1]
+        first = self.engine('--tenant', 'one')
+        answers = self.answers(first)
+        other = self.engine('--tenant', 'two')
+        self.assertEqual(self.said(other, f'attached to the node of process {node.process.pid}: 64MiB of memory'), 1)
+        self.assertEqual(self.answers(other), answers)
+        self.assertEqual(self.restored(other), 0, 'what another tenant has is not found')
+        # Each has its own all the same.
+        self.expect_shared(first, self.engine('--tenant', 'one'))
+        self.expect_shared(other, self.engine('--tenant', 'two'))
+        one, two = self.stats('--tenant', 'one'), self.stats('--tenant', 'two')
+        for stats, name, size, disk in ((one, 'one', 192, 384), (two, 'two', 64, 128)):
+            self.assertEqual((stats['tenant'], stats['memory']['capacity_bytes'], stats['disk']['capacity_bytes']),
+                             (name, size << 20, disk << 20))
+            self.assertEqual(stats['keyspaces'], 1)
+            self.assertGreater(stats['memory']['blocks'], 0)
+        self.assertNotEqual(one['keyspace_list'][0]['name'], two['keyspace_list'][0]['name'])
+        self.assertEqual(self.call('clear', '--tenant', 'two', '--yes').returncode, 0)
+        self.assertEqual(self.stats('--tenant', 'one')['memory'], one['memory'])
+        self.assertLess(self.stats('--tenant', 'two')['memory']['blocks'], 3)
+        for words in ([], ['--tenant', 'three']):
+            done = self.call('stats', *words)
+            self.assertEqual((done.returncode, done.stdout), (1, ''))
+            self.assertIn('this node serves no such tenant', done.stderr)
+        # A stranger keeps a cache for itself.
+        stranger = self.engine('--tenant', 'three')
+        self.assertEqual(self.said(stranger, 'is not used: this node serves no such tenant'), 1)
+        self.assertEqual(self.value(node, 'rhizome_memory_capacity_bytes{tier="slab"}'), 256 << 20)
+
+    def test_tenants_that_come_back(self):
+        tenants = ('--tenant', 'one,two', '--disk', '256MiB')
+        node = self.daemon(*tenants)
+        engines = [self.engine('--tenant', name, '--attach', str(self.socket)) for name in ('one', 'two')]
+        answers = [self.answers(engine) for engine in engines]
+        node.process.kill()
+        node.process.wait()
+        for engine in engines:
+            engine.end()
+        node = self.daemon(*tenants)
+        for name in ('one', 'two'):
+            again = self.engine('--tenant', name)
+            self.assertEqual(self.answers(again), answers[0])
+            whole = sum((prompt - 1) // BLOCK * BLOCK for _, prompt in answers[0])
+            self.assertGreaterEqual(self.restored(again), 0.95 * whole)
+            again.end()
+        node.process.send_signal(signal.SIGTERM)
+        self.assertEqual(node.finish()[0], 0)
+        # What was written to each one's own directory is there for the next daemon.
+        self.daemon(*tenants)
+        for name in ('one', 'two'):
+            self.assertGreater(self.stats('--tenant', name)['disk']['used_bytes'], 0)
+
+    def test_tenants_that_cannot_be(self):
+        cases = [(['--tenant', 'a', '--tenant', 'a'], 'names a twice'),
+                 (['--tenant', 'a,b=300MiB'], 'more than --memory'), (['--tenant', 'a=1MiB'], 'at least 4MiB'),
+                 (['--tenant', 'x' * 65], '1 to 64 printable'),
+                 (['--tenant', ''], "--tenant is ''"), (['--tenant', 'a b'], '1 to 64 printable'),
+                 (['--tenant', 'a,b', '--disk', '100MiB'], '--disk, which is divided')]
+        for words, part in cases:
+            with self.subTest(words=words):
+                done = self.call('daemon', '--memory', '256MiB', *words)
+                self.assertEqual((done.returncode, done.stdout), (2, ''), done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertIn(part, done.stderr)
+        for words in (['run', '--tenant', 'a=1GiB', '--', 'true'], ['stats']):
+            with self.subTest(words=words):
+                done = self.call(*words, env={'RHIZOME_TENANT': 'a,b'})
+                self.assertEqual((done.returncode, done.stdout), (2, ''), done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
     # --- servers among themselves
 
     def test_the_second_server_has_what_the_first_computed(self):
@@ -273,6 +357,22 @@ class Host(program.Case):
         watching.process.send_signal(signal.SIGINT)
         self.assertEqual(watching.finish()[0], 0)
 
+        name = stats['keyspace_list'][0]['name']
+        self.assertEqual(stats['keyspace_list'][0]['memory']['blocks'], blocks)
+        self.assertRegex(self.call('stats').stdout, rf'\n +{name}  {blocks:.0f} blocks, .*llama\.cpp/seq-3, weights ')
+        self.assertNotIn('private', self.call('stats').stdout)
+        engine.complete(PROMPTS[0], cache_salt='mine')
+        private = self.stats()['keyspace_list'][1]
+        self.assertIn('private', private['words'])
+        done = self.call('clear', '--yes', '--json', '--keyspace', private['name'][:6].upper())
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        self.assertGreaterEqual(json.loads(done.stdout)['freed_blocks'], private['memory']['blocks'] - 1)
+        self.assertEqual(self.stats()['keyspace_list'][0]['memory']['blocks'], blocks, 'nothing of another one')
+        self.assertLess(self.stats()['keyspace_list'][1]['memory']['blocks'], 2)
+        done = self.call('clear', '--yes', '--keyspace', '0' * 12)
+        self.assertEqual((done.returncode, done.stdout), (1, ''))
+        self.assertIn('has no such keyspace', done.stderr)
+
         done = self.call('clear', stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, 2)
         self.assertIn('give --yes', done.stderr)
@@ -303,7 +403,9 @@ class Host(program.Case):
                 self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), status)
 
     def test_calls_that_are_wrong(self):
-        for words in (['stats', '--yes'], ['stats', 'x'], ['top', '--attach'], ['clear', '--once'], ['doctor', '-v']):
+        for words in (['stats', '--yes'], ['stats', 'x'], ['top', '--attach'], ['clear', '--once'], ['doctor', '-v'],
+                      ['stats', '--keyspace', 'abcd'], ['clear', '--keyspace', 'abc', '--yes'],
+                      ['clear', '--keyspace', 'ghij', '--yes'], ['clear', '--keyspace=', '--yes']):
             with self.subTest(words=words):
                 done = self.call(*words)
                 self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, '', 1), done.stderr)
