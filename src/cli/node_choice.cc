@@ -31,6 +31,12 @@ void say_attached(const NodeInquiry& node, const CacheFlags& flags) {
   }
 }
 
+void say_warm(const OwnNode& node) {
+  if (const uint64_t blocks = node.blocks_taken_over(); blocks > 0) {
+    log_info("{} blocks are warm from the node before, which was killed", blocks);
+  }
+}
+
 }  // namespace
 
 OrComplaint<std::unique_ptr<NodeChoice>> NodeChoice::make(const CacheFlags& flags, const std::string& runtime_directory,
@@ -38,7 +44,7 @@ OrComplaint<std::unique_ptr<NodeChoice>> NodeChoice::make(const CacheFlags& flag
   std::unique_ptr<NodeChoice> choice(new NodeChoice(flags, counters));
   choice->memory_bytes_ = flags.memory_bytes;
   if (flags.attach == "none") {
-    choice->become_node(private_socket(runtime_directory));
+    choice->become_node(private_socket(runtime_directory), /*is_host=*/false);
   } else if (!flags.attach.empty()) {
     const auto attached = choice->attach_named();
     if (!attached) return complain(attached.error());
@@ -90,14 +96,16 @@ NodeChoice::Found NodeChoice::find_host(const std::string& host_path) {
   return Found::kRefused;
 }
 
-// Silent where it works: then everything is as if there were no nodes.
-Code NodeChoice::become_node(const std::string& path) {
-  auto node = OwnNode::start(flags_, path, /*has_keeper=*/false, counters_);
+// Silent where it works: then everything is as if there were no nodes. Only the host's node has a keeper: nobody looks
+// for what was left elsewhere.
+Code NodeChoice::become_node(const std::string& path, bool is_host) {
+  auto node = OwnNode::start(flags_, path, is_host, counters_);
   if (!node) {
     const Error& why = node.error();
     if (why.code != Code::kAlreadyExists) log_warning("no memory is shared: {} ({})", why.reason, path);
     return why.code;
   }
+  say_warm(**node);
   const MutexLock lock(mutex_);
   own_ = std::move(*node);
   socket_path_ = path;
@@ -112,10 +120,10 @@ void NodeChoice::choose_at(const std::string& host_path, const std::string& priv
       return;
     }
     if (found == Found::kRefused) break;
-    if (become_node(host_path) != Code::kAlreadyExists) return;
+    if (become_node(host_path, /*is_host=*/true) != Code::kAlreadyExists) return;
     pause_thread(kRetryNs);
   }
-  become_node(private_path);
+  become_node(private_path, /*is_host=*/false);
 }
 
 // --- when the host's node ends
@@ -157,13 +165,14 @@ bool NodeChoice::take_over() {
     return false;
   }
   if (other.error().pid != 0) return false;  // somebody is there, and does not take us
-  auto node = OwnNode::start(flags_, path, /*has_keeper=*/false, counters_);
+  auto node = OwnNode::start(flags_, path, /*has_keeper=*/true, counters_);
   if (!node) {
     const Error& why = node.error();
     if (why.code != Code::kAlreadyExists) log_once("host.take_over", "there is no node any more: {}", why.reason);
     return false;
   }
   log_info("the host's node has ended: this process is it now, with {} of memory", format_bytes(flags_.memory_bytes));
+  say_warm(**node);
   const MutexLock lock(mutex_);
   own_ = std::move(*node);
   return true;

@@ -2,7 +2,8 @@
 //
 // By default that is the host's node. Where there is none this process becomes it; where it does not take us (another
 // tenant, blocks of another size) this process keeps one for its own engine alone. When the host's node ends, whoever
-// was attached to it by default becomes it: of several exactly one, and the others' engines attach to that one.
+// was attached to it by default becomes it: of several exactly one, and the others' engines attach to that one. What
+// the host's node holds outlives it when it is killed, for whoever is the next (node/keeper.h).
 //
 // Thread-safety: belongs to one thread; made and destroyed by the same.
 #pragma once
@@ -50,8 +51,8 @@ class NodeChoice {
   // Attached, refused, or there is nobody.
   enum class Found : uint8_t { kAttached, kRefused, kNobody };
   Found find_host(const std::string& host_path);
-  // kOk: it is. Other than kAlreadyExists is said in the log.
-  Code become_node(const std::string& path);
+  // kOk: it is. Other than kAlreadyExists is said in the log. `is_host`: the path is the host's.
+  Code become_node(const std::string& path, bool is_host);
   void watch_host();
   void follow_host(const std::stop_token& stop);
   // True: this process is the node now. Else another one may be, which is then the one to watch.

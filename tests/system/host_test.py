@@ -324,6 +324,49 @@ class Host(program.Case):
         self.assertGreater(self.restored(second), 0)
         self.assertIsNone(node.process.poll())
 
+    def test_a_killed_server_leaves_its_memory_to_the_next(self):
+        first = self.engine()
+        self.assertIn('node.sock.keeper', self.pages())
+        answers = self.answers(first)
+        first.process.kill()
+        first.process.wait()
+        second = self.engine()
+        self.assertEqual(self.said(second, r'\d+ blocks are warm from the node before, which was killed'), 1)
+        self.assertEqual(self.answers(second), answers)
+        whole = sum((prompt - 1) // BLOCK * BLOCK for _, prompt in answers)
+        self.assertGreaterEqual(self.restored(second), 0.95 * whole)
+        # One that has nothing to leave is not asked for any more.
+        alone = self.engine('--attach', 'none')
+        self.assertEqual([name for name in self.pages() if 'keeper' in name], ['node.sock.keeper'])
+        for running in (alone, second):
+            running.process.send_signal(signal.SIGTERM)
+            self.assertEqual(running.finish()[0], 0)
+        self.assertEqual(self.pages(), [], 'nor is there a keeper any more')
+        # After an end in good order everything begins anew.
+        self.assertEqual(self.said(self.engine(), 'blocks are warm'), 0)
+
+    def test_who_takes_over_from_a_killed_node_has_its_memory(self):
+        node = self.daemon()
+        engine = self.engine()
+        answers = self.answers(engine)
+        node.process.kill()
+        node.process.wait()
+        engine.wait_for_line(r"the host's node has ended: this process is it now")
+        engine.wait_for_line(r'\d+ blocks are warm from the node before, which was killed')
+        other = self.engine()
+        self.assertEqual(self.answers(other), answers)
+        whole = sum((prompt - 1) // BLOCK * BLOCK for _, prompt in answers)
+        self.assertGreaterEqual(self.restored(other), 0.95 * whole)
+
+    def test_a_program_that_runs_has_a_keeper_while_it_does(self):
+        done = self.call('run', '--memory', '64MiB', '--', 'ls', str(self.runtime))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('node.sock.keeper', done.stdout.split())
+        self.assertEqual(self.pages(), [])
+        for words in (['--off'], ['--attach', 'none']):
+            done = self.call('run', '--memory', '64MiB', *words, '--', 'ls', str(self.folder), str(self.runtime))
+            self.assertNotIn('keeper', done.stdout)
+
     # --- what is said of a node
 
     def test_stats_top_and_clear(self):

@@ -168,7 +168,8 @@ class Run(program.Case):
         self.assertEqual(running.process.stdout.readline(), 'ready\n')
         running.process.kill()
         running.process.wait()
-        self.assertEqual(self.pages(), [f'counters-{running.process.pid}', 'node.pid', 'node.sock'])
+        self.assertEqual(self.pages(), [f'counters-{running.process.pid}', 'node.pid', 'node.sock',
+                                        'node.sock.keeper'])
         self.call('run', '--', 'true')
         self.assertEqual(self.pages(), [])
 

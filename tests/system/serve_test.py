@@ -24,7 +24,8 @@ class Serve(program.Case):
                 running = self.serve()
                 self.assertEqual(json.loads(running.get('/health')), {'status': 'ok'})
                 self.assertEqual(running.complete()['usage']['completion_tokens'], 4)
-                self.assertEqual(self.pages(), [f'counters-{running.process.pid}', 'node.pid', 'node.sock'])
+                self.assertEqual(self.pages(), [f'counters-{running.process.pid}', 'node.pid', 'node.sock',
+                                                'node.sock.keeper'])
                 child = program.Watched(running.child())
                 begin = time.monotonic()
                 running.process.send_signal(number)
