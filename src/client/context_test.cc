@@ -214,7 +214,7 @@ class AttachedContext : public testing::Test {
     return std::move(*Node::start(std::move(options), *counters_));
   }
   std::unique_ptr<AttachedUser> user(const std::string& tenant = "red") const {
-    return std::make_unique<AttachedUser>(socket(), "a", kMiB, tenant);
+    return std::make_unique<AttachedUser>(socket(), "a", kMiB, tenant, VerifyPolicy::kAlways);
   }
   ContextHandle publish(AttachedUser& from, const ContextTerms& terms) {
     const auto handle = from.client->publish(from.id, prompt_, terms);
