@@ -308,6 +308,39 @@ TEST_F(AttachedContext, IsPinnedFromThePublisherToTheAdopter) {
   EXPECT_EQ(store.clear(), 12u);
 }
 
+// From the publisher to the node to the adopter, beside somebody who forgets all that nobody pins, all the time.
+TEST_F(AttachedContext, NobodyEvictsWhatIsHandedOver) {
+  const auto node = start();
+  Store& store = *node->store_of("red");
+  const auto one = user();
+  const auto other = user();
+  std::atomic<bool> stop{false};
+  Thread evictor = *start_thread("evictor", [&] {
+    while (!stop)
+      store.clear();
+  });
+  size_t handed_over = 0;
+  for (const uint64_t began = monotonic_now_ns(); handed_over < 300 && monotonic_now_ns() < began + kPatienceNs;) {
+    one->put(prompt_);
+    if (one->get(prompt_) < 12) continue;
+    const auto handle = one->client->publish(one->id, prompt_, kMove);
+    const bool has_all = one->client->peek(one->id, prompt_) == prompt_.size();
+    one->hit.release();
+    // A slot does not keep the evictor from making blocks unfindable before the node looks.
+    if (!handle || !has_all) continue;
+    Result<Context> context = other->client->adopt(*handle);
+    ASSERT_TRUE(context) << context.error().reason;
+    const size_t blocks = context->hit.blocks_count();
+    EXPECT_EQ(right_blocks(*other->client, *context), blocks);
+    EXPECT_EQ(blocks, 12u);
+    handed_over += blocks == 12;
+    if (HasFailure()) break;
+  }
+  stop = true;
+  evictor.join();
+  EXPECT_EQ(handed_over, 300u);
+}
+
 // Others leave memory for the tier, what is published does not.
 TEST_F(AttachedContext, StaysInMemory) {
   NodeOptions options{.socket_path = socket(), .memory_bytes = 4 * kMiB, .tenant = "red"};
