@@ -1,8 +1,8 @@
 // The interface that engines use: look up, read, reserve, commit. The cache behind it is embedded
 // in this process or, later, a node that other processes share; an engine cannot tell which.
 //
-// Thread-safety: a Client may be used from any thread. A Hit, a Draft or an Announcement belongs to one thread at a
-// time and must not outlive its Client.
+// Thread-safety: a Client may be used from any thread. A Hit, a Draft, an Announcement or a Context belongs to one
+// thread at a time and must not outlive its Client.
 #pragma once
 
 #include <cstddef>
