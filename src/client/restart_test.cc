@@ -161,6 +161,8 @@ TEST_F(Restart, CommittedBlocksAreWarmAfterAKill) {
   const auto node = start_here();
   EXPECT_EQ(node->adoption().offered_blocks, committed);
   EXPECT_EQ(node->adoption().warm_blocks, committed);
+  EXPECT_EQ(counters_->get(Counter::kBlocksAdopted), committed);
+  EXPECT_EQ(counters_->get(Counter::kKeeperPresent), 1u);
   AttachedUser user(socket());
   size_t warm = 0;
   for (const auto& prompt : prompts)
@@ -168,6 +170,8 @@ TEST_F(Restart, CommittedBlocksAreWarmAfterAKill) {
   EXPECT_EQ(warm, committed);
   // In time all of it is in the node's own memory.
   EXPECT_TRUE(comes_true([&] { return node->store().slab_usage().adopted_chunks == 0; }));
+  EXPECT_EQ(node->store().slab_usage().adopted_bytes, 0u);
+  EXPECT_TRUE(comes_true([&] { return counters_->get(Counter::kMemoryAdopted) == 0; }));
   warm = 0;
   for (const auto& prompt : prompts)
     warm += user.get(prompt);
@@ -255,6 +259,8 @@ TEST_F(Restart, ClientsUnmapWhatIsGone) {
   ASSERT_EQ(user.get(chain(1, kBlocks)), kBlocks);
   ASSERT_EQ(second.get(chain(1, kBlocks)), kBlocks);
   ASSERT_GT(node->store().slab_usage().adopted_chunks, 0u);
+  EXPECT_GT(counters_->get(Counter::kMemoryAdopted), kBlocks * AttachedUser::kPayloadBytes / 2);
+  EXPECT_EQ(counters_->get(Counter::kClientsAttached), 2u);
   // Where the former node has put them.
   const auto prompt = chain(1, kBlocks);
   std::vector<std::span<const std::byte>> held;
@@ -281,6 +287,7 @@ TEST_F(Restart, ClientsUnmapWhatIsGone) {
   for (size_t i = 0; i < kBlocks; ++i)
     ASSERT_TRUE(oracle_matches(held[i], keyspace, std::span(prompt).first((i + 1) * 16)));
   EXPECT_GT(node->retired_bytes(), 0u) << "so it cannot have been let go";
+  EXPECT_GT(counters_->get(Counter::kMemoryRetired), 0u);
   second.hit.release();
   ASSERT_TRUE(comes_true([&] {
     EXPECT_EQ(user.get(chain(1, 300)), 300u);
@@ -291,6 +298,7 @@ TEST_F(Restart, ClientsUnmapWhatIsGone) {
   EXPECT_EQ(second.get(chain(1, kBlocks)), kBlocks);
   EXPECT_EQ(user.wrong + second.wrong, 0u);
   EXPECT_EQ(node->clients_count(), 2u);
+  EXPECT_TRUE(comes_true([&] { return counters_->get(Counter::kMemoryRetired) == 0; }));
 }
 
 TEST_F(Restart, AKeeperThatIsGoneMeansCold) {
@@ -313,8 +321,19 @@ TEST_F(Restart, AKeeperThatIsGoneMeansCold) {
     AttachedUser user(socket());
     EXPECT_EQ(user.get(chain(1, 50)), 0u);
     EXPECT_EQ(user.put(chain(1, 50)), 50u);
+    EXPECT_EQ(counters_->get(Counter::kBlocksAdopted), 0u);
   }
+  EXPECT_EQ(counters_->get(Counter::kClientsAttached), 0u);
   expect_nothing_left();
+}
+
+// Though nothing is handed over to it just then.
+TEST_F(Restart, AKeeperThatIsGoneIsNoticed) {
+  const auto node = start_here();
+  ASSERT_EQ(counters_->get(Counter::kKeeperPresent), 1u);
+  ASSERT_GT(keeper_pid(), 0);
+  ::kill(keeper_pid(), SIGKILL);
+  EXPECT_TRUE(comes_true([&] { return counters_->get(Counter::kKeeperPresent) == 0; }));
 }
 
 // It does not answer: nobody waits for it for long.

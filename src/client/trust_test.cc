@@ -146,9 +146,13 @@ TEST_F(TrustTest, WhoIsNotServedIsToldSo) {
     EXPECT_FALSE(stranger.ask(AskDirectoryFrame{0})) << "the node has hung up";
   }
   // A second hello changes nothing: the session is over.
+  EXPECT_EQ(counters_->get(Counter::kClientsAttached), 0u);
   RawClient blue(socket(), "blue");
   EXPECT_TRUE(blue.is_welcome());
+  EXPECT_EQ(blue_counters_->get(Counter::kClientsAttached), 1u);
+  const uint64_t dropped = counters_->get(Counter::kClientsDroppedMisuse);
   EXPECT_FALSE(blue.ask(HelloFrame{.tenant = "red"}));
+  EXPECT_EQ(counters_->get(Counter::kClientsDroppedMisuse), dropped + 1);
 }
 
 TEST_F(TrustTest, ATenantComesOnce) {
@@ -234,6 +238,8 @@ TEST_F(TrustTest, WhoKeepsTooMuchForTooLongIsDropped) {
   while (node->over_quota_count() == 0 && monotonic_now_ns() < began + 10'000'000'000)
     pause_thread(1'000'000);
   EXPECT_EQ(node->over_quota_count(), 1u);
+  EXPECT_EQ(counters_->get(Counter::kClientsDroppedQuota), 1u);
+  EXPECT_EQ(blue_counters_->get(Counter::kClientsDroppedQuota), 0u);
   EXPECT_GE(monotonic_now_ns() - began, 15'000'000u) << "not before the grace time is over";
   // It may attach again, with nothing held. What it had found is not believed any more, and what only it has kept can
   // go.

@@ -21,9 +21,11 @@ void ClientSession::ask_to_unmap() {
     return true;
   });
   if (gone > 0) notice_.front().ask_to_unmap(++unmap_generation_);
+  domain_->counters.sub(Counter::kMemoryRetired, retired_bytes_);
   retired_bytes_ = 0;
   for (const Retired& retired : retired_)
     retired_bytes_ += retired.bytes;
+  domain_->counters.add(Counter::kMemoryRetired, retired_bytes_);
 }
 
 uint64_t ClientSession::kept_bytes(bool by_nobody) const {
@@ -44,6 +46,7 @@ Status ClientSession::check_quota(uint64_t now_ns) {
   if (now_ns - over_quota_since_ns_ < domain_->pinned_grace_ns) return {};
   const Error error{Code::kResourceExhausted, "it keeps more memory from others than one client may"};
   static_cast<void>(send(error_frame(error), 0, {}));
+  domain_->counters.add(Counter::kClientsDroppedQuota);
   return fail(error);
 }
 

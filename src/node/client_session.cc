@@ -35,6 +35,8 @@ ClientSession::~ClientSession() {
   notice_.front().revoke();
   notice_.front().stir();
   domain_->readers.remove(lease_.front());
+  domain_->counters.sub(Counter::kMemoryRetired, retired_bytes_);
+  if (is_welcomed_) domain_->counters.sub(Counter::kClientsAttached);
 }
 
 Status ClientSession::serve_one() {
@@ -143,6 +145,7 @@ Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::ve
   domain_->readers.add(lease_.front());
   domain_->flights.enter(number_, [this] { notice_.front().stir(); });
   is_welcomed_ = true;
+  domain_->counters.add(Counter::kClientsAttached);
   // To close what a client sends may take as long as it likes, and nothing more is to come.
   static_cast<void>(socket_.refuse_descriptors());
   return Answer{WelcomeFrame{.block_tokens = block_tokens,

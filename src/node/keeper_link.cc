@@ -129,10 +129,24 @@ void KeeperLink::tell(KeeperVerb verb, std::span<const std::byte> label, std::sp
   const Status told = send(verb, label, descriptors, kTellWaitNs);
   if (told) return;
   const MutexLock lock(mutex_);
-  if (!socket_.is_open()) return;
-  // Nobody waits for it a second time.
+  if (socket_.is_open()) give_up(told.error());
+}
+
+// Nobody waits for it a second time.
+void KeeperLink::give_up(const Error& why) {
   socket_.close();
-  log_warning("the keeper does not answer: this node's memory ends with it ({})", told.error().reason);
+  log_warning("the keeper does not answer: this node's memory ends with it ({})", why.reason);
+}
+
+bool KeeperLink::is_there() {
+  const MutexLock lock(mutex_);
+  if (!socket_.is_open()) return false;
+  // It says nothing unless it is asked.
+  std::array<std::byte, 1 + kKeeperLabelBytesMax> room{};
+  const Result<ReceivedMessage> message = socket_.receive(room, 0);
+  const bool has_ended = message ? message->has_ended : message.error().code == Code::kUnavailable;
+  if (has_ended) give_up({Code::kUnavailable, "it has ended"});
+  return !has_ended;
 }
 
 void KeeperLink::hold(const KeptLabel& label, int descriptor) {

@@ -58,6 +58,8 @@ class KeeperLink {
 
   void hold(const KeptLabel& label, int descriptor);
   void drop(const KeptLabel& label);
+  // False: it is gone, which the log says once.
+  bool is_there();
   // The keeper ends, and what it holds goes: nobody is to come.
   void end();
 
@@ -72,6 +74,7 @@ class KeeperLink {
   Status claim();
   Status send(KeeperVerb verb, std::span<const std::byte> label, std::span<const int> descriptors, uint64_t wait_ns);
   void tell(KeeperVerb verb, std::span<const std::byte> label, std::span<const int> descriptors);
+  void give_up(const Error& why) REQUIRES(mutex_);
 
   Child child_;
   std::vector<Former> former_;

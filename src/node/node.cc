@@ -92,6 +92,7 @@ class Node::Loop {
       thread_.join();
     }
     sessions_.clear();
+    if (!domains_.empty()) domains_.front()->counters.set(Counter::kKeeperPresent, 0);
     domains_.clear();
     owned_.clear();
     if (keeper_ != nullptr && is_started_) keeper_->end();
@@ -137,6 +138,7 @@ class Node::Loop {
     thread_ = std::move(*thread);
     is_started_ = true;
     if (keeper_ != nullptr) keeper_->drop_former();
+    say_whether_kept();
     return {};
   }
 
@@ -172,6 +174,7 @@ class Node::Loop {
   void check_quotas() {
     const uint64_t now = monotonic_now_ns();
     next_quota_ns_ = now + std::min(kRestNs, pinned_grace_ns_ / 2);
+    say_whether_kept();
     // Also where nobody stores, and nothing asks for it.
     for (const auto& domain : domains_) {
       domain->contexts.drop_late(now);
@@ -190,6 +193,12 @@ class Node::Loop {
       end(number);
     over_quota_.fetch_add(over.size(), std::memory_order_relaxed);
     retired_.store(retired, std::memory_order_relaxed);
+  }
+
+  // What concerns the node as a whole is counted with its first domain.
+  void say_whether_kept() {
+    const bool is_kept = keeper_ != nullptr && keeper_->is_there();
+    domains_.front()->counters.set(Counter::kKeeperPresent, is_kept ? 1 : 0);
   }
 
   // A little at a time: those who ask wait meanwhile.
@@ -242,7 +251,10 @@ class Node::Loop {
     const Status served = found->second->serve_one();
     if (served) return;
     const bool is_usual = served.error().code == Code::kUnavailable || served.error().code == Code::kCancelled;
-    if (!is_usual) log_warning("a client is dropped: {}", served.error().reason);
+    if (!is_usual) {
+      log_warning("a client is dropped: {}", served.error().reason);
+      domains_.front()->counters.add(Counter::kClientsDroppedMisuse);
+    }
     end(token / 2);
   }
 

@@ -74,6 +74,7 @@ struct SlabUsage {
   uint64_t doomed_slots = 0;
   uint64_t chunks = 0;
   uint64_t adopted_chunks = 0;    // of those
+  uint64_t adopted_bytes = 0;     // of these, with what describes them
   uint64_t retired_chunks = 0;    // adopted ones that went back, since the beginning
   uint64_t chunks_cut_again = 0;  // since the beginning
   uint64_t cleared_bytes = 0;     // since the beginning, because another tenant had written there

@@ -56,6 +56,7 @@ Result<std::vector<SlotRef>> Slab::adopt(Mapping memory, std::span<const Adopted
   chunk.attach_adopted(std::move(memory), cut, cost_bytes);
   ++usage_.chunks;
   ++usage_.adopted_chunks;
+  usage_.adopted_bytes += cost_bytes;
   std::vector<SlotRef> refs;
   for (size_t i = 0; i < slots.size(); ++i) {
     chunk.adopt(places[i], static_cast<uint8_t>(stride - slots[i].bytes), slots[i].checksum);
@@ -76,6 +77,7 @@ Slab::Leaving Slab::retire(uint32_t number) {
   Chunk::Detached detached = chunks_[number].detach();
   --usage_.chunks;
   ++usage_.retired_chunks;
+  usage_.adopted_bytes -= detached.cost;
   if (--usage_.adopted_chunks == 0) headroom_bytes_ = own_headroom_bytes_;
   return {.memory = std::move(detached.memory), .cost = detached.cost, .adopted_chunk = number};
 }

@@ -148,6 +148,8 @@ Store::~Store() {
   counters_.set(Counter::kMemoryCapacity, 0);
   counters_.set(Counter::kMemoryUsed, 0);
   counters_.set(Counter::kMemoryPinned, 0);
+  counters_.set(Counter::kMemoryAdopted, 0);
+  counters_.set(Counter::kBlocksAdopted, 0);
   counters_.set(Counter::kBlocksStored, 0);
 }
 

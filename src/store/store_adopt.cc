@@ -57,6 +57,7 @@ void Store::adopt(std::vector<KeptMemory> kept) {
     left_in_memory_.clear();
   }
   adoption_.warm_blocks = table_.counts().resident;
+  counters_.set(Counter::kBlocksAdopted, adoption_.warm_blocks);
   if (refused > 0) log_info("{} blocks of before do not fit the memory budget", refused);
   publish_used();
 }

@@ -144,7 +144,9 @@ void Store::publish_used() {
   // Held across the calls below: what is read and what the gauges then say must be one step, else an older value could
   // overwrite a newer one and stay. Slab and table do not call up.
   MutexLock lock(used_mutex_);
-  counters_.set(Counter::kMemoryUsed, slab_->usage().used_bytes);
+  const SlabUsage slab = slab_->usage();
+  counters_.set(Counter::kMemoryUsed, slab.used_bytes);
+  counters_.set(Counter::kMemoryAdopted, slab.adopted_bytes);
   counters_.set(Counter::kBlocksStored, table_.counts().resident);
 }
 
