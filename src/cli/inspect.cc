@@ -79,14 +79,17 @@ std::string segment_text(std::string_view name, const SegmentSurvey& survey) {
   return text;
 }
 
-Json segment_json(std::string_view name, const SegmentSurvey& survey) {
+// `number`: the one in its name. A header that was never written says none.
+Json segment_json(std::string_view name, std::optional<uint32_t> number, const SegmentSurvey& survey) {
   Json faults = Json::array();
   for (const RecordFault& fault : survey.faults)
     faults.push_back({{"offset", fault.offset}, {"key", fault.key}, {"why", fault.why}});
   return {{"name", name},
           {"condition", segment_condition_name(survey.condition)},
           {"version", survey.header.version},
-          {"segment", survey.header.segment},
+          {"segment", survey.header.generation > 0 ? Json(survey.header.segment)
+                      : number                     ? Json(*number)
+                                                   : Json()},
           {"generation", survey.header.generation},
           {"segment_bytes", survey.header.segment_bytes},
           {"images", survey.images},
@@ -110,7 +113,8 @@ Finding look_at_segment(const std::string& path, std::optional<uint32_t> number)
   if (!file) return unreadable(file.error());
   const Result<SegmentSurvey> survey = survey_segment(**file, number);
   if (!survey) return unreadable(survey.error());
-  return {.text = segment_text(name, *survey), .json = segment_json(name, *survey), .verifies = survey->verifies()};
+  return {
+      .text = segment_text(name, *survey), .json = segment_json(name, number, *survey), .verifies = survey->verifies()};
 }
 
 // --- a directory ---

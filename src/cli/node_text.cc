@@ -37,20 +37,23 @@ std::string title(const NodeStats& stats) {
          std::to_string(stats.value("block_tokens", 0)) + " tokens\n";
 }
 
+std::string counted(uint64_t blocks) {
+  return std::to_string(blocks) + (blocks == 1 ? " block" : " blocks");
+}
+
 std::string blocks_text(uint64_t blocks, uint64_t bytes) {
-  return std::to_string(blocks) + (blocks == 1 ? " block, " : " blocks, ") + format_bytes(bytes);
+  return counted(blocks) + ", " + format_bytes(bytes);
 }
 
 std::string memory_text(const NodeStats& stats) {
   return format_bytes(number_of(stats, "memory", "used_bytes")) + " of " +
          format_bytes(number_of(stats, "memory", "capacity_bytes")) + ", " +
-         std::to_string(number_of(stats, "memory", "blocks")) + " blocks";
+         counted(number_of(stats, "memory", "blocks"));
 }
 
 std::string disk_text(const NodeStats& stats) {
   return format_bytes(number_of(stats, "disk", "used_bytes")) + " of " +
-         format_bytes(number_of(stats, "disk", "capacity_bytes")) + ", " +
-         std::to_string(number_of(stats, "disk", "blocks")) + " blocks";
+         format_bytes(number_of(stats, "disk", "capacity_bytes")) + ", " + counted(number_of(stats, "disk", "blocks"));
 }
 
 // One line for each keyspace, those that hold most first.
@@ -133,6 +136,9 @@ std::string stats_lines(const NodeStats& stats) {
                              std::to_string(number_of(stats, "index", "runs")) + " runs, " +
                              format_bytes(number_of(stats, "index", "bytes")));
   text += keyspaces_text(stats);
+  if (const uint64_t adopted = number_of(stats, "memory", "adopted_bytes"); adopted > 0) {
+    text += named("adopted", format_bytes(adopted) + " of a killed node's memory, which empties by and by");
+  }
   const uint64_t looked_up = number_of(stats, "engines", "tokens_looked_up");
   const uint64_t restored = number_of(stats, "engines", "tokens_restored");
   text += named("engines", std::to_string(number_of(stats, "engines", "contexts")) + " contexts, " +
@@ -160,7 +166,8 @@ std::string top_screen(const NodeSpan& span, size_t width) {
   const double found = looked_up > 0 ? std::min(1.0, restored / looked_up) : 0;
   line("restored", found, percent(found) + " of " + rates.text({Counter::kTokensLookedUp}, "tokens"));
   text += named("prompts", rates.text({Counter::kLookups}, "") + ", " +
-                               std::to_string(number_of(stats, "engines", "contexts")) + " contexts");
+                               std::to_string(number_of(stats, "engines", "contexts")) + " contexts, " +
+                               std::to_string(number_of(stats, "clients", "attached")) + " clients with this call");
   text += named("read", rates.text(kRestored, "tokens") + ", " + rates.bytes_text({Counter::kBytesRestored}));
   text += named("computed", rates.text({Counter::kTokensComputedPrompt}, "tokens") + ", generated " +
                                 rates.text({Counter::kTokensComputedGenerated}, "tokens"));

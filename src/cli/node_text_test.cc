@@ -86,6 +86,13 @@ TEST(NodeText, ChoosesAKeyspaceByHowItsNameBegins) {
   EXPECT_NE(choose_keyspace(stats, "ffff").error().find("does not tell of such a keyspace"), std::string::npos);
 }
 
+TEST(NodeText, SaysWhatAKilledNodeHasLeft) {
+  NodeStats stats = some_stats();
+  EXPECT_EQ(stats_lines(stats).find("adopted"), std::string::npos);
+  stats["memory"]["adopted_bytes"] = 3 << 20;
+  EXPECT_NE(stats_lines(stats).find("\n  adopted   3MiB of a killed node's memory"), std::string::npos);
+}
+
 TEST(NodeText, StandsWhatIsMissing) {
   const std::string text = stats_lines(NodeStats::object());
   EXPECT_NE(text.find("no tenant"), std::string::npos) << text;

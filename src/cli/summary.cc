@@ -23,6 +23,10 @@ std::string grouped(uint64_t number) {
   return text;
 }
 
+std::string blocks_text(uint64_t blocks) {
+  return grouped(blocks) + (blocks == 1 ? " block" : " blocks");
+}
+
 std::string seconds_text(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.*f s", seconds < 10 && seconds > -10 ? 2 : 1, seconds);
@@ -72,7 +76,7 @@ std::string saved_text(const Counters& counters) {
 }
 
 std::string stored_text(const Counters& counters) {
-  std::string text = grouped(counters.get(Counter::kBlocksExported)) + " blocks, " +
+  std::string text = blocks_text(counters.get(Counter::kBlocksExported)) + ", " +
                      format_bytes(counters.get(Counter::kBytesExported)) + " in " +
                      seconds_text(seconds_of(counters, Counter::kExportTime)) + "; evicted " +
                      grouped(counters.get(Counter::kEvictions));
@@ -81,7 +85,7 @@ std::string stored_text(const Counters& counters) {
 }
 
 std::string disk_text(const Counters& counters) {
-  std::string text = "wrote " + grouped(counters.get(Counter::kBlocksWritten)) + " blocks, " +
+  std::string text = "wrote " + blocks_text(counters.get(Counter::kBlocksWritten)) + ", " +
                      format_bytes(counters.get(Counter::kBytesWrittenTier)) + "; read " +
                      grouped(counters.get(Counter::kPromotions)) + ", " +
                      format_bytes(counters.get(Counter::kBytesReadTier));

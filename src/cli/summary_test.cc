@@ -61,6 +61,16 @@ TEST(SummaryText, IsOneAlignedBlock) {
             "  stopped    last_token 17, diverged 6, never_stored 1\n");
 }
 
+TEST(SummaryText, OneBlockIsOne) {
+  const auto counters = busy();
+  counters->set(Counter::kBlocksExported, 1);
+  counters->set(Counter::kTierCapacity, 1 << 20);
+  counters->set(Counter::kBlocksWritten, 1);
+  const std::string text = summary_text(*counters);
+  EXPECT_NE(text.find("  stored     1 block, "), std::string::npos) << text;
+  EXPECT_NE(text.find("  disk       wrote 1 block, "), std::string::npos) << text;
+}
+
 TEST(SummaryText, NamesFaultsOnlyWhenThereAreSome) {
   const auto counters = busy();
   counters->set(Counter::kChecksumFailures, 2);

@@ -83,8 +83,10 @@ std::string stats_text(const Store& store, const Counters& counters, std::string
                   {"used_bytes", slab.used_bytes},
                   {"stored_bytes", slab.stored_bytes},
                   {"pinned_bytes", slab.pinned_bytes},
+                  {"adopted_bytes", slab.adopted_bytes},
+                  {"retired_bytes", counters.get(Counter::kMemoryRetired)},
                   {"blocks", blocks.resident}}) +
-         ",\"disk\":" +
+         ",\"clients\":" + numbers({{"attached", counters.get(Counter::kClientsAttached)}}) + ",\"disk\":" +
          numbers({{"capacity_bytes", counters.get(Counter::kTierCapacity)},
                   {"used_bytes", counters.get(Counter::kTierUsed)},
                   {"blocks", blocks.copies},

@@ -172,6 +172,14 @@ class Inspect(program.Case):
             is_empty_segment = path.name == 'segment-00001' and not path.read_bytes()
             self.assertEqual(done.returncode, 0 if is_empty_segment else 1, (number, done.stdout, done.stderr))
 
+    def test_a_segment_that_was_never_written_has_the_number_of_its_name(self):
+        self.disk.mkdir(mode=0o700)
+        for name in ('segment-00000', 'segment-00007'):
+            (self.disk / name).touch()
+        _, told = self.inspect(self.disk, 0)
+        self.assertEqual([one['segment'] for one in told['segments']], [0, 7])
+        self.assertEqual([one['generation'] for one in told['segments']], [0, 0])
+
     def test_pipes_and_links_are_not_waited_for(self):
         self.disk.mkdir(mode=0o700)
         for name in ('lock', 'segment-00001', 'pipe'):
