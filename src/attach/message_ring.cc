@@ -34,12 +34,12 @@ void wake_if_waiting(const std::atomic<uint32_t>& waits, const std::atomic<uint3
   if (waits.load(std::memory_order_relaxed) != 0) shared_futex_wake(word);
 }
 
-// Tries until it is not busy, or the deadline has passed: then it has tried once more.
-template <class Try>
-RingOutcome try_until(uint64_t deadline_ns, std::atomic<uint32_t>& waits, const std::atomic<uint32_t>& word,
-                      const uint32_t& seen, Try attempt) {
+// Tries until it is not busy, `is_over()`, or the deadline has passed: then it has tried once more.
+template <class Try, class Over>
+RingOutcome try_until(uint64_t deadline_ns, Over is_over, std::atomic<uint32_t>& waits,
+                      const std::atomic<uint32_t>& word, const uint32_t& seen, Try attempt) {
   RingOutcome outcome = attempt();
-  while (outcome == RingOutcome::kBusy && monotonic_now_ns() < deadline_ns) {
+  while (outcome == RingOutcome::kBusy && monotonic_now_ns() < deadline_ns && !is_over()) {
     publish(waits, 1);
     outcome = attempt();
     if (outcome == RingOutcome::kBusy) {
@@ -78,7 +78,8 @@ RingOutcome RingProducer::push(const RingRecord& record) {
 }
 
 RingOutcome RingProducer::push_until(const RingRecord& record, uint64_t deadline_ns) {
-  return try_until(deadline_ns, words_->producer_waits, words_->head, head_seen_, [&] { return push(record); });
+  const auto never = [] { return false; };
+  return try_until(deadline_ns, never, words_->producer_waits, words_->head, head_seen_, [&] { return push(record); });
 }
 
 RingConsumer::RingConsumer(std::span<std::byte> memory, uint32_t capacity)
@@ -105,7 +106,13 @@ RingOutcome RingConsumer::pop(RingRecord& record) {
 }
 
 RingOutcome RingConsumer::pop_until(RingRecord& record, uint64_t deadline_ns) {
-  return try_until(deadline_ns, words_->consumer_waits, words_->tail, tail_seen_, [&] { return pop(record); });
+  const auto is_over = [&] { return is_interrupted_.load(std::memory_order_relaxed); };
+  return try_until(deadline_ns, is_over, words_->consumer_waits, words_->tail, tail_seen_, [&] { return pop(record); });
+}
+
+void RingConsumer::interrupt() {
+  is_interrupted_.store(true, std::memory_order_relaxed);
+  shared_futex_wake(words_->tail);
 }
 
 }  // namespace rhizome

@@ -13,7 +13,8 @@
 // other one changes the word, fences, and wakes when it sees the flag: of the two at least one sees the other's store.
 // A peer that does not wake, or wakes all the time, costs the waiter its time until its deadline and nothing else.
 //
-// Thread-safety: a RingProducer belongs to one thread at a time, a RingConsumer to one, each in any process.
+// Thread-safety: a RingProducer belongs to one thread at a time, a RingConsumer to one, each in any process;
+// interrupt() may be called from any thread.
 #pragma once
 
 #include <array>
@@ -78,12 +79,16 @@ class RingConsumer {
   RingConsumer(std::span<std::byte> memory, uint32_t capacity);
 
   RingOutcome pop(RingRecord& record);
-  // As pop(), but waits for a record until `deadline_ns` on monotonic_now_ns().
+  // As pop(), but waits for a record until `deadline_ns` on monotonic_now_ns(), or interrupt().
   RingOutcome pop_until(RingRecord& record, uint64_t deadline_ns);
+  // Ends a pop_until(), and makes all later ones not wait. One that is just about to sleep may miss it: whoever must
+  // know that it has ended calls again until it has. The memory is not written, so the peer does not notice.
+  void interrupt();
 
  private:
   RingWords* words_;
   const RingPlace* places_;
+  std::atomic<bool> is_interrupted_{false};
   uint32_t capacity_;
   uint32_t head_ = 0;
   uint32_t tail_seen_ = 0;

@@ -175,6 +175,33 @@ TEST(MessageRing, OutlivesAPeerThatIsKilled) {
   EXPECT_EQ(consumer.pop_until(record, monotonic_now_ns() + 1'000'000), RingOutcome::kBusy);
 }
 
+TEST(MessageRing, IsInterrupted) {
+  const SharedRing ring(4);
+  RingConsumer consumer = ring.consumer();
+  std::atomic<bool> has_ended{false};
+  RingOutcome outcome = RingOutcome::kDone;
+  Result<Thread> waiter = start_thread("waiter", [&] {
+    RingRecord record;
+    outcome = consumer.pop_until(record, patience());
+    has_ended.store(true);
+  });
+  ASSERT_TRUE(waiter);
+  const uint64_t began_ns = monotonic_now_ns();
+  while (!has_ended.load()) {
+    consumer.interrupt();
+    yield_thread();
+  }
+  waiter->join();
+  EXPECT_EQ(outcome, RingOutcome::kBusy);
+  // Nobody waits any more; what is there is taken.
+  RingRecord record;
+  EXPECT_EQ(consumer.pop_until(record, patience()), RingOutcome::kBusy);
+  EXPECT_LT(monotonic_now_ns(), began_ns + 30'000'000'000);
+  RingProducer producer = ring.producer();
+  ASSERT_EQ(producer.push(record_of(1)), RingOutcome::kDone);
+  EXPECT_EQ(consumer.pop_until(record, patience()), RingOutcome::kDone);
+}
+
 TEST(MessageRing, IsBrokenByWordsThatCannotBe) {
   constexpr uint32_t kCapacity = 8;
   // As if three were pushed, and two of them popped: what may the other word be?

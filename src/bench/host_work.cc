@@ -173,8 +173,9 @@ HostTally HostUser::store(uint64_t first, uint32_t count) {
       const auto from = rows_of(agent, draft->first_block() + i);
       std::memcpy(draft->payload(i).data(), from.data(), from.size());
     }
-    tally.done += client_->commit(std::move(*draft));
+    client_->commit_later(std::move(*draft));
   }
+  tally.done = client_->settle();
   tally.median_ns = static_cast<double>(ticks_now() - start) * ns_per_tick();
   return tally;
 }

@@ -81,7 +81,8 @@ class HostUser {
   HostTally read_all(uint64_t first, uint32_t count);
   // As look_up(), to a pointer to the first byte of the last block; the byte is read.
   HostTally point(uint32_t count, uint64_t agents, uint64_t seed);
-  // Stores agents [first, first + count).
+  // Stores agents [first, first + count), as an engine does: each while the one before is on its way. The time is that
+  // of all of them, until they are there.
   HostTally store(uint64_t first, uint32_t count);
   // Look-up, pointer to a block, release, again and again, with nothing else in between.
   HostTally hit(uint32_t count, uint64_t agent);

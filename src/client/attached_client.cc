@@ -36,7 +36,7 @@ Use AttachedClient::attached() {
   counters_.add(Counter::kNodesFound);
   log_info("attached to the node again");
   attached_ns_ = 0;
-  Attachment& begun = attachments_.emplace_back(std::move(*session), ++last_attachment_);
+  Attachment& begun = attachments_.emplace_back(std::move(*session), ++last_attachment_, visible_later_);
   current_.store(&begun, std::memory_order_release);
   // Whoever has read the old one before has counted his use by the end of his section.
   epochs_.wait_for_sections();
@@ -126,7 +126,9 @@ void AttachedClient::watch(const std::stop_token& stop) {
     static_cast<void>(watched_->remove(watched.socket.number()));
     watched.socket.reset();
     const Use now = current();
-    if (now.get()->number == watched.number) now.session().note_end();
+    if (now.get()->number != watched.number) continue;
+    now.session().note_end();
+    now.get()->commits.note_end();
   }
 }
 

@@ -56,7 +56,8 @@ class AttachedClient final : public Client {
         counters_(counters),
         block_tokens_(session->block_tokens()),
         sampler_(options_.verify) {
-    current_.store(&attachments_.emplace_back(std::move(session), ++last_attachment_), std::memory_order_release);
+    current_.store(&attachments_.emplace_back(std::move(session), ++last_attachment_, visible_later_),
+                   std::memory_order_release);
   }
   ~AttachedClient() override {
     if (watcher_.joinable()) {
@@ -83,6 +84,8 @@ class AttachedClient final : public Client {
   Result<std::span<const std::byte>> read(Hit& hit, std::span<const Token> prompt, size_t i) override;
   Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) override;
   size_t commit(Draft draft) override;
+  void commit_later(Draft draft) override;
+  size_t settle() override;
   Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) override;
   bool is_shared() const override { return true; }
   Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
@@ -147,8 +150,14 @@ class AttachedClient final : public Client {
                                   size_t first, size_t end);
   // What a node gives, looked up and pinned by this client; of that session.
   Result<Context> take_over(const Use& now, const ContextFrame& given, const std::vector<Descriptor>& descriptors);
-  std::optional<Written> take_room(Use use, KnownKeyspace& keyspace, std::span<const Token> tokens,
+  // Takes the use over where there is room.
+  std::optional<Written> take_room(Use& use, KnownKeyspace& keyspace, std::span<const Token> tokens,
                                    uint32_t first_block);
+  Result<Written> await_room(Use use, KnownKeyspace& keyspace, std::span<const Token> tokens, uint32_t first_block);
+  std::optional<Written> take_draft(Draft& draft);
+  // Hands it over; `outcome` as CommitsUnderWay::push(). Where the node takes no commits over the ring, it has ended
+  // when this returns: how many blocks are visible.
+  std::optional<size_t> hand_over(Written& written, CommitsUnderWay::Outcome* outcome);
 
   const AttachedOptions options_;
   Counters& counters_;
@@ -157,6 +166,7 @@ class AttachedClient final : public Client {
   std::array<std::atomic<KnownKeyspace*>, kKeyspacesMax + 1> keyspaces_{};
   Epochs epochs_;  // of sections in which current_ is read, until the use is counted
   std::atomic<Attachment*> current_{nullptr};
+  std::atomic<uint64_t> visible_later_{0};  // of commit_later(), since the last settle()
 
   Mutex mutex_;
   std::deque<KnownKeyspace> owned_ GUARDED_BY(mutex_);

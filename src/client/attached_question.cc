@@ -57,10 +57,13 @@ Announcement AttachedClient::announce(KeyspaceId id, std::span<const Token> prom
   return announcement;
 }
 
-// A claim ends with its session.
+// A claim ends with its session. Those who wait for it look once it has ended: what was handed over before must be
+// there.
 void AttachedClient::withdraw_claim(uint64_t claim, uint64_t session) {
   const Use now = current();
-  if (now.get()->number == session) now.session().tell(WithdrawFrame{claim}, now.session().reply_wait_ns());
+  if (now.get()->number != session) return;
+  now.get()->commits.wait_for_all();
+  now.session().tell(WithdrawFrame{claim}, now.session().reply_wait_ns());
 }
 
 Arrival AttachedClient::wait(KeyspaceId id, std::span<const Token> prompt, size_t more_than, uint64_t deadline_ns) {

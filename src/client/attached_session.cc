@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 
+#include "attach/commit_rings.h"
 #include "attach/shared_page.h"
 #include "machine/clock.h"
 
@@ -48,20 +49,8 @@ Status AttachedSession::begin(const AttachedOptions& options) {
     welcome = decode_reply<WelcomeFrame>(std::span<const std::byte>(room_.data(), received->bytes));
   }
   if (!welcome) return break_with(welcome.error());
-  if (descriptors.size() < 2) return break_with({Code::kInvalidArgument, "a welcome without its pages"});
   block_tokens_ = welcome->block_tokens;
-  Result<Mapping> lease = Mapping::attach_shared(descriptors[0], kSharedPageBytes, Mapping::Access::kWrite);
-  if (!lease) return break_with(lease.error());
-  lease_memory_ = std::move(*lease);
-  Result<Mapping> notice = Mapping::attach_shared(descriptors[1], kSharedPageBytes, Mapping::Access::kRead);
-  if (!notice) return break_with(notice.error());
-  notice_memory_ = std::move(*notice);
-  Result<LeaseWriter> writer = LeaseWriter::attach(lease_memory_.bytes());
-  if (!writer) return break_with(writer.error());
-  lease_.push_back(std::move(*writer));
-  const Result<NoticeReader> reader = NoticeReader::attach(notice_memory_.bytes());
-  if (!reader) return break_with(reader.error());
-  notice_.push_back(*reader);
+  if (const Status mapped = map_pages(*welcome, descriptors); !mapped) return break_with(mapped.error());
   const Result<SharedMemory> index = directory(0);
   if (!index) return break_with(index.error());
   Result<std::unique_ptr<MappedCache>> cache = MappedCache::open(*index, *this);
@@ -70,6 +59,32 @@ Status AttachedSession::begin(const AttachedOptions& options) {
   if (cache_->index().block_tokens() != block_tokens_) {
     return break_with({Code::kInvalidArgument, "an index of another block size"});
   }
+  return {};
+}
+
+// The pages, and the rings where the node has some.
+Status AttachedSession::map_pages(const WelcomeFrame& welcome, std::span<const Descriptor> descriptors) {
+  const bool has_rings = welcome.ring_records != 0;
+  if (descriptors.size() != (has_rings ? 3 : 2)) return fail(Code::kInvalidArgument, "a welcome without its pages");
+  Result<Mapping> lease = Mapping::attach_shared(descriptors[0], kSharedPageBytes, Mapping::Access::kWrite);
+  if (!lease) return fail(lease.error());
+  lease_memory_ = std::move(*lease);
+  Result<Mapping> notice = Mapping::attach_shared(descriptors[1], kSharedPageBytes, Mapping::Access::kRead);
+  if (!notice) return fail(notice.error());
+  notice_memory_ = std::move(*notice);
+  Result<LeaseWriter> writer = LeaseWriter::attach(lease_memory_.bytes());
+  if (!writer) return fail(writer.error());
+  lease_.push_back(std::move(*writer));
+  const Result<NoticeReader> reader = NoticeReader::attach(notice_memory_.bytes());
+  if (!reader) return fail(reader.error());
+  notice_.push_back(*reader);
+  if (!has_rings) return {};
+  if (!is_ring_capacity(welcome.ring_records)) return fail(Code::kInvalidArgument, "rings of a length that cannot be");
+  Result<Mapping> rings =
+      Mapping::attach_shared(descriptors[2], commit_rings_bytes(welcome.ring_records), Mapping::Access::kWrite);
+  if (!rings) return fail(rings.error());
+  ring_memory_ = std::move(*rings);
+  ring_records_ = welcome.ring_records;
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,9 @@ class AttachedSession final : public MappedCache::Source {
   LeaseWriter& lease() { return lease_.front(); }
   const NoticeReader& notice() const { return notice_.front(); }
   StagingArea& staging() { return *staging_; }
+  // Of the session's commit rings (attach/commit_rings.h); 0: there are none.
+  uint32_t ring_records() const { return ring_records_; }
+  std::span<std::byte> rings() const { return ring_memory_.bytes(); }
 
   // Does what the node asks for in the notice page. Between two uses; costs one load when there is nothing new.
   void heed_notices() {
@@ -71,6 +75,7 @@ class AttachedSession final : public MappedCache::Source {
   AttachedSession(LocalSocket socket, uint64_t reply_wait_ns)
       : reply_wait_ns_(reply_wait_ns), socket_(std::move(socket)), room_(kMessageBytesMax) {}
   Status begin(const AttachedOptions& options);
+  Status map_pages(const WelcomeFrame& welcome, std::span<const Descriptor> descriptors);
   Status exchange(const AnyFrame& question, std::vector<Descriptor>* descriptors) REQUIRES(mutex_);
   Status break_with(const Error& error) {
     alive_.store(false, std::memory_order_relaxed);
@@ -85,6 +90,8 @@ class AttachedSession final : public MappedCache::Source {
   Mapping staging_memory_;
   Mapping lease_memory_;
   Mapping notice_memory_;
+  Mapping ring_memory_;
+  uint32_t ring_records_ = 0;
   std::unique_ptr<StagingArea> staging_;
   std::vector<LeaseWriter> lease_;    // one, once begun
   std::vector<NoticeReader> notice_;  // the same

@@ -12,6 +12,7 @@
 
 #include "attach/frame.h"
 #include "client/attached_session.h"
+#include "client/commits_under_way.h"
 #include "concurrency/mutex.h"
 #include "index/index_reader.h"
 
@@ -36,10 +37,12 @@ struct OpenedKeyspace {
 
 // A session, and what is known of it.
 struct Attachment {
-  Attachment(std::unique_ptr<AttachedSession> begun, uint64_t own_number)
-      : session(std::move(begun)), number(own_number) {}
+  // `visible`: as CommitsUnderWay.
+  Attachment(std::unique_ptr<AttachedSession> begun, uint64_t own_number, std::atomic<uint64_t>& visible)
+      : session(std::move(begun)), commits(*session, visible), number(own_number) {}
 
   const std::unique_ptr<AttachedSession> session;
+  CommitsUnderWay commits;
   const uint64_t number;  // among those of this client
   std::atomic<uint32_t> uses{0};
   std::array<std::atomic<OpenedKeyspace*>, kKeyspacesMax + 1> opened{};  // by the client's number of the keyspace

@@ -190,6 +190,16 @@ class Client {
   // quarantined in the meantime. Returns how many became visible.
   virtual size_t commit(Draft draft) = 0;
 
+  // As commit(), but does not wait for it: what became of it says settle(), and until then nobody can rely on what he
+  // finds. reserve() accepts blocks on their way as if they were stored; if they are not in the end, those that
+  // continue them are not either. Waits only while as much is on its way as there is room for. What is not settled when
+  // the node is lost or the client goes is lost.
+  virtual void commit_later(Draft draft) = 0;
+
+  // Waits until all that was to be committed later is, or is lost. Returns how many blocks became visible since the
+  // last settle(), whoever of the client's threads has handed them over.
+  virtual size_t settle() = 0;
+
   // Why lookup() of this prompt would stop where it does. More is known here than a Hit says: an attached client asks
   // the node, which look-ups do not. kOff: there is no node.
   virtual Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) = 0;

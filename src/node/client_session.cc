@@ -20,16 +20,23 @@ constexpr uint64_t kTokenNsMax = 10'000'000'000;
 
 }  // namespace
 
-ClientSession::ClientSession(const NodeDomains& domains, LocalSocket socket, ProcessWatch watch, uint64_t number)
+ClientSession::ClientSession(const NodeDomains& domains, LocalSocket socket, ProcessWatch watch, uint64_t number,
+                             std::function<void()> on_broken)
     : domains_(domains),
       socket_(std::move(socket)),
       watch_(std::move(watch)),
       number_(number),
+      on_broken_(std::move(on_broken)),
       room_(kMessageBytesMax) {}
 
 ClientSession::~ClientSession() {
+  ring_.reset();  // its thread uses what is here
   if (lease_.empty()) return;
-  domain_->flights.leave(number_);
+  {
+    // Behind it nobody stirs this client any more.
+    const MutexLock lock(domain_->flights_mutex);
+    domain_->flights.leave(number_);
+  }
   domain_->contexts.leave(number_);
   // A client that lives on must not believe what it reads from now on.
   notice_.front().revoke();
@@ -74,6 +81,7 @@ Status ClientSession::send(const AnyFrame& frame, uint64_t request, std::span<co
 
 bool ClientSession::take_unanswered(const AnyFrame& frame) {
   if (const auto* const withdraw = std::get_if<WithdrawFrame>(&frame)) {
+    const MutexLock lock(domain_->flights_mutex);
     domain_->flights.withdraw(number_, withdraw->claim);
     return true;
   }
@@ -94,7 +102,11 @@ Result<ClientSession::Answer> ClientSession::answer(const AnyFrame& frame, std::
   if (const auto* const root = std::get_if<AskRootFrame>(&frame)) return on(*root);
   if (const auto* const chunk = std::get_if<AskChunkFrame>(&frame)) return on(*chunk);
   if (const auto* const directory = std::get_if<AskDirectoryFrame>(&frame)) return on(*directory);
-  if (const auto* const commit = std::get_if<CommitFrame>(&frame)) return on(*commit);
+  if (const auto* const staged = std::get_if<CommitFrame>(&frame)) {
+    const Result<CommittedFrame> committed = commit(*staged, nullptr);
+    if (!committed) return fail(committed.error());
+    return Answer{*committed};
+  }
   if (const auto* const load = std::get_if<LoadFrame>(&frame)) return on(*load);
   if (const auto* const announce = std::get_if<AnnounceFrame>(&frame)) return on(*announce);
   if (const auto* const wait = std::get_if<WaitFrame>(&frame)) return on(*wait);
@@ -143,16 +155,32 @@ Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::ve
   lease_.emplace_back(lease_memory_.bytes());
   notice_.emplace_back(notice_memory_.bytes(), domain_->incarnation);
   domain_->readers.add(lease_.front());
-  domain_->flights.enter(number_, [this] { notice_.front().stir(); });
+  {
+    const MutexLock lock(domain_->flights_mutex);
+    domain_->flights.enter(number_, [this] { notice_.front().stir(); });
+  }
   is_welcomed_ = true;
   domain_->counters.add(Counter::kClientsAttached);
   // To close what a client sends may take as long as it likes, and nothing more is to come.
   static_cast<void>(socket_.refuse_descriptors());
-  return Answer{WelcomeFrame{.block_tokens = block_tokens,
-                             .incarnation = domain_->incarnation,
-                             .session = number_,
-                             .budget_bytes = domain_->budget_bytes},
-                {lease_memory_.descriptor(), notice_memory_.descriptor()}};
+  Answer welcome{WelcomeFrame{.block_tokens = block_tokens,
+                              .incarnation = domain_->incarnation,
+                              .session = number_,
+                              .budget_bytes = domain_->budget_bytes},
+                 {lease_memory_.descriptor(), notice_memory_.descriptor()}};
+  add_ring(welcome);
+  return welcome;
+}
+
+// Without one the client commits over the socket.
+void ClientSession::add_ring(Answer& welcome) {
+  if (staging_memory_.bytes().empty()) return;
+  const auto perform = [this](const CommitFrame& staged, const CommitRing& own) { return commit(staged, &own); };
+  Result<std::unique_ptr<CommitRing>> ring = CommitRing::make({.perform = perform, .on_broken = on_broken_});
+  if (!ring) return;
+  ring_ = std::move(*ring);
+  std::get<WelcomeFrame>(welcome.frame).ring_records = CommitRing::kRecords;
+  welcome.descriptors.push_back(ring_->descriptor());
 }
 
 Result<ClientSession::Answer> ClientSession::opened(Root root) {
@@ -176,6 +204,8 @@ Result<Root> ClientSession::open_root(std::span<const std::byte> keyspace, std::
 Result<ClientSession::Answer> ClientSession::on(const OpenFrame& open) {
   const Result<Root> root = open_root(open.keyspace, open.geometry);
   if (!root) return fail(root.error());
+  // Who only asks for statistics needs no thread.
+  if (ring_ != nullptr) ring_->start();
   return opened(*root);
 }
 
@@ -213,7 +243,7 @@ Result<std::vector<Token>> ClientSession::copy_tokens(const StagedTokens& staged
   return std::vector<Token>(first, first + staged.count);
 }
 
-Result<ClientSession::Answer> ClientSession::on(const CommitFrame& commit) {
+Result<CommittedFrame> ClientSession::commit(const CommitFrame& commit, const CommitRing* ring) const {
   const Root root{commit.keyspace.number, commit.keyspace.generation};
   const Result<uint64_t> slot_bytes = domain_->store.slot_bytes(root);
   if (!slot_bytes) return fail(slot_bytes.error());
@@ -230,16 +260,18 @@ Result<ClientSession::Answer> ClientSession::on(const CommitFrame& commit) {
   CommittedFrame committed{.stored_before_count = draft->first_block() - commit.first_block};
   // What is checksummed and found by others is the copy.
   for (size_t i = 0; i < draft->blocks_count(); ++i) {
+    if (ring != nullptr && ring->is_over()) return fail(Code::kCancelled, "the session is over");
     const uint64_t at = (draft->first_block() - commit.first_block + i) * payload_bytes;
     copy_block_bytes(draft->payload(i), payloads->subspan(at, payload_bytes));
   }
   committed.visible_count = static_cast<uint32_t>(domain_->store.commit(std::move(*draft)));
   tell_flights(root, *tokens);
-  return Answer{committed};
+  return committed;
 }
 
 // Somebody else may have stored what the client has not.
-void ClientSession::tell_flights(Root root, std::span<const Token> tokens) {
+void ClientSession::tell_flights(Root root, std::span<const Token> tokens) const {
+  const MutexLock lock(domain_->flights_mutex);
   Flights& flights = domain_->flights;
   if (flights.claims_count() + flights.waits_count() == 0) return;
   const size_t visible = size_t{domain_->store.peek(root, tokens)} * domain_->store.block_tokens();
@@ -271,6 +303,7 @@ Result<ClientSession::Answer> ClientSession::on(const AnnounceFrame& announce) {
   const Result<std::vector<Token>> tokens = copy_tokens(announce.blocks);
   if (!tokens) return fail(tokens.error());
   // The client has looked before: more may be there by now.
+  const MutexLock lock(domain_->flights_mutex);
   const uint32_t first = std::max(announce.blocks.first, domain_->store.peek(root, *tokens));
   if (first == announce.blocks.end && first > announce.blocks.first) return Answer{ClaimedFrame{}};
   const Result<Flights::Announced> announced =
@@ -284,6 +317,7 @@ Result<ClientSession::Answer> ClientSession::on(const WaitFrame& wait) {
   const Result<std::vector<Token>> tokens = copy_tokens(wait.blocks);
   if (!tokens) return fail(tokens.error());
   const uint64_t now_ns = monotonic_now_ns();
+  const MutexLock lock(domain_->flights_mutex);
   WaitedFrame waited{.end = domain_->store.peek(root, *tokens)};
   if (waited.end > wait.blocks.first) return Answer{waited};
   const auto until_ns = domain_->flights.computed_until(root, *tokens, wait.blocks.first, now_ns);
@@ -304,8 +338,12 @@ Result<ClientSession::Answer> ClientSession::on(const ExplainFrame& explain) {
   StoredPrefix prefix;
   domain_->store.lookup(root, *tokens, prefix);
   ExplainedFrame explained{.reason = prefix.reason(), .blocks_count = static_cast<uint32_t>(prefix.blocks())};
-  if (domain_->flights.computed_until(root, *tokens, explained.blocks_count, monotonic_now_ns())) {
-    explained.reason = Reason::kInFlight;
+  {
+    const MutexLock lock(domain_->flights_mutex);
+    const uint64_t now_ns = monotonic_now_ns();
+    if (domain_->flights.computed_until(root, *tokens, explained.blocks_count, now_ns)) {
+      explained.reason = Reason::kInFlight;
+    }
   }
   explained.text = reason_name(explained.reason);
   return Answer{explained};

@@ -3,11 +3,13 @@
 //
 // States: new (before hello) -> welcomed -> over. A session that is over is dropped by the node.
 //
-// Thread-safety: belongs to the node's thread.
+// Thread-safety: belongs to the node's thread; its commit ring has one of its own, which comes to commit() and is gone
+// before anything of the session is.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,10 +20,12 @@
 #include "attach/lease_page.h"
 #include "attach/notice_page.h"
 #include "attach/staging.h"
+#include "concurrency/mutex.h"
 #include "contract/result.h"
 #include "machine/local_socket.h"
 #include "machine/mapping.h"
 #include "machine/process_watch.h"
+#include "node/commit_ring.h"
 #include "node/contexts.h"
 #include "node/flights.h"
 #include "node/node_readers.h"
@@ -41,15 +45,18 @@ struct NodeDomain {
   uint64_t pinned_bytes_max = 0;
   uint64_t pinned_grace_ns = 0;
   std::string tenant;
-  Flights flights{store.block_tokens()};
-  Contexts contexts = Contexts();
+  // Whoever commits shows the blocks and then takes the lock; whoever looks before he waits does so with the lock.
+  Mutex flights_mutex = {};
+  Flights flights GUARDED_BY(flights_mutex){store.block_tokens()};
+  Contexts contexts = Contexts();  // the node's thread's
 };
 using NodeDomains = std::vector<std::unique_ptr<NodeDomain>>;
 
 class ClientSession {
  public:
-  // `domains` outlive the session.
-  ClientSession(const NodeDomains& domains, LocalSocket socket, ProcessWatch watch, uint64_t number);
+  // `domains` outlive the session. `on_broken` is called from another thread when has_broken_ring() has changed.
+  ClientSession(const NodeDomains& domains, LocalSocket socket, ProcessWatch watch, uint64_t number,
+                std::function<void()> on_broken);
   ~ClientSession();
   ClientSession(const ClientSession&) = delete;
   ClientSession& operator=(const ClientSession&) = delete;
@@ -59,6 +66,8 @@ class ClientSession {
 
   // Answers one message, if there is one. An error: the session is over, and why.
   Status serve_one();
+  // The client has written into its commit ring what cannot be: the session is over.
+  bool has_broken_ring() const { return ring_ != nullptr && ring_->is_broken(); }
 
   // client_quota.cc
   // Now and then: asks the client to unmap what has gone, and looks at what it keeps from going. An error: it has kept
@@ -88,7 +97,6 @@ class ClientSession {
   Result<Answer> on(const AskRootFrame& ask);
   Result<Answer> on(const AskChunkFrame& ask);
   Result<Answer> on(const AskDirectoryFrame& ask);
-  Result<Answer> on(const CommitFrame& commit);
   Result<Answer> on(const LoadFrame& load);
   Result<Answer> on(const AnnounceFrame& announce);
   Result<Answer> on(const WaitFrame& wait);
@@ -106,7 +114,11 @@ class ClientSession {
   Status send(const AnyFrame& frame, uint64_t request, std::span<const int> descriptors);
   Result<Answer> opened(Root root);
   Result<Root> open_root(std::span<const std::byte> keyspace, std::span<const std::byte> geometry);
-  void tell_flights(Root root, std::span<const Token> tokens);
+  void add_ring(Answer& welcome);
+  // From the node's thread (no ring), or the ring's, which ends it between two blocks once it is over. The client keeps
+  // its commits in order by coming on one of the two ways.
+  Result<CommittedFrame> commit(const CommitFrame& commit, const CommitRing* ring) const;
+  void tell_flights(Root root, std::span<const Token> tokens) const;
   // The client may write into staging memory at any time, so what is believed is a copy.
   Result<std::vector<Token>> copy_tokens(const StagedTokens& staged) const;
   // The same for blocks, of an opened keyspace, that the tokens end with.
@@ -117,6 +129,7 @@ class ClientSession {
   LocalSocket socket_;
   const ProcessWatch watch_;
   const uint64_t number_;
+  const std::function<void()> on_broken_;
   bool is_welcomed_ = false;
   Mapping lease_memory_;
   Mapping notice_memory_;
@@ -130,6 +143,7 @@ class ClientSession {
   uint32_t unmap_generation_ = 0;
   uint64_t over_quota_since_ns_ = 0;  // 0: it is not
   std::vector<std::byte> room_;       // for a message
+  std::unique_ptr<CommitRing> ring_;  // null: the client has no staging memory, or there was none for a ring
 };
 
 }  // namespace rhizome

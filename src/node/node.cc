@@ -117,16 +117,16 @@ class Node::Loop {
     Result<OwnedDomain> made = make_domain(std::move(options), common.block_tokens, keeper_.get(), incarnation_);
     if (!made) return fail(made.error());
     const OwnedDomain& owned = owned_.emplace_back(std::move(*made));
-    domains_.push_back(std::make_unique<NodeDomain>(
-        NodeDomain{.store = *owned.store,
-                   .readers = *owned.readers,
-                   .counters = given != nullptr ? *given : *owned.counters,
-                   .incarnation = incarnation_,
-                   .budget_bytes = budget_bytes,
-                   .staging_bytes_max = common.staging_bytes_max,
-                   .pinned_bytes_max = common.pinned_bytes_max == 0 ? budget_bytes : common.pinned_bytes_max,
-                   .pinned_grace_ns = common.pinned_grace_ns,
-                   .tenant = std::move(tenant)}));
+    domains_.push_back(std::unique_ptr<NodeDomain>(
+        new NodeDomain{.store = *owned.store,
+                       .readers = *owned.readers,
+                       .counters = given != nullptr ? *given : *owned.counters,
+                       .incarnation = incarnation_,
+                       .budget_bytes = budget_bytes,
+                       .staging_bytes_max = common.staging_bytes_max,
+                       .pinned_bytes_max = common.pinned_bytes_max == 0 ? budget_bytes : common.pinned_bytes_max,
+                       .pinned_grace_ns = common.pinned_grace_ns,
+                       .tenant = std::move(tenant)}));
     return {};
   }
 
@@ -166,8 +166,20 @@ class Node::Loop {
           serve(ready[i].token);
         }
       }
+      if (has_broken_ring_.exchange(false, std::memory_order_acquire)) drop_broken();  // pairs with accept()
       if (has_adopted_) move_adopted();
       if (monotonic_now_ns() >= next_quota_ns_ && !stop.stop_requested()) check_quotas();
+    }
+  }
+
+  void drop_broken() {
+    std::vector<uint64_t> broken;
+    for (const auto& [number, session] : sessions_) {
+      if (session->has_broken_ring()) broken.push_back(number);
+    }
+    for (const uint64_t number : broken) {
+      log_warning("a client is dropped: what is in its commit ring makes no sense");
+      end(number);
     }
   }
 
@@ -228,7 +240,12 @@ class Node::Loop {
       return;
     }
     const uint64_t number = ++last_number_;
-    auto session = std::make_unique<ClientSession>(domains_, std::move(*socket), std::move(*watch), number);
+    // Called from threads of sessions, which are gone before the loop is.
+    const auto on_broken = [this] {
+      has_broken_ring_.store(true, std::memory_order_release);  // pairs with run()
+      poller_.wake();
+    };
+    auto session = std::make_unique<ClientSession>(domains_, std::move(*socket), std::move(*watch), number, on_broken);
     // Two tokens a session: its messages, and the end of its process, which a socket that was passed on would hide.
     const Status socket_added = poller_.add(session->socket_descriptor(), 2 * number, Poller::Interest::kRead);
     if (!socket_added) return;
@@ -283,6 +300,7 @@ class Node::Loop {
   uint64_t next_move_ns_ = 0;
   uint64_t next_quota_ns_ = 0;
   bool is_started_ = false;
+  std::atomic<bool> has_broken_ring_{false};
   std::atomic<uint32_t> clients_{0};
   std::atomic<uint64_t> over_quota_{0};
   std::atomic<uint64_t> retired_{0};
