@@ -52,7 +52,10 @@ TEST(AttachedChild, StoresAndReadsUntilItIsKilled) {
   AttachedUser user(socket);
   for (;;) {
     const std::vector<Token> prompt = prompt_of(random);
-    if (random() % 2 == 0) user.put(prompt);
+    const uint64_t how = random() % 4;
+    if (how == 0) user.put(prompt);
+    // On the way while it reads, and maybe when it is killed.
+    if (how == 1) user.put_later(prompt);
     user.get(prompt);
     user.check(prompt);
     if (user.wrong > 0) std::_Exit(3);

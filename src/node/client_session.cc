@@ -174,7 +174,7 @@ Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::ve
 
 // Without one the client commits over the socket.
 void ClientSession::add_ring(Answer& welcome) {
-  if (staging_memory_.bytes().empty()) return;
+  if (staging_memory_.bytes().empty() || !domain_->takes_commits_by_ring) return;
   const auto perform = [this](const CommitFrame& staged, const CommitRing& own) { return commit(staged, &own); };
   Result<std::unique_ptr<CommitRing>> ring = CommitRing::make({.perform = perform, .on_broken = on_broken_});
   if (!ring) return;

@@ -44,6 +44,7 @@ struct NodeDomain {
   uint64_t staging_bytes_max = 0;
   uint64_t pinned_bytes_max = 0;
   uint64_t pinned_grace_ns = 0;
+  bool takes_commits_by_ring = true;
   std::string tenant;
   // Whoever commits shows the blocks and then takes the lock; whoever looks before he waits does so with the lock.
   Mutex flights_mutex = {};

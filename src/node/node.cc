@@ -126,6 +126,7 @@ class Node::Loop {
                        .staging_bytes_max = common.staging_bytes_max,
                        .pinned_bytes_max = common.pinned_bytes_max == 0 ? budget_bytes : common.pinned_bytes_max,
                        .pinned_grace_ns = common.pinned_grace_ns,
+                       .takes_commits_by_ring = common.takes_commits_by_ring,
                        .tenant = std::move(tenant)}));
     return {};
   }

@@ -52,6 +52,7 @@ struct NodeOptions {
   uint64_t moved_bytes_per_second = 200 << 20;
   uint32_t clients_max = 256;
   uint64_t staging_bytes_max = 1ull << 30;  // of one client
+  bool takes_commits_by_ring = true;        // false: over the socket alone, by the node's thread
   // What one client may keep from others, in blocks that it uses and in memory that it should have unmapped; who does
   // so for longer than the grace time is told, and its session ends. 0: as much as its domain has.
   uint64_t pinned_bytes_max = 0;
