@@ -22,6 +22,7 @@
 #include "client/attached_session.h"
 #include "client/attachment.h"
 #include "client/client.h"
+#include "client/visible_later.h"
 #include "concurrency/epochs.h"
 #include "concurrency/mutex.h"
 #include "machine/descriptor.h"
@@ -85,7 +86,7 @@ class AttachedClient final : public Client {
   Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) override;
   size_t commit(Draft draft) override;
   void commit_later(Draft draft) override;
-  size_t settle() override;
+  Settled settle() override;
   Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) override;
   bool is_shared() const override { return true; }
   Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
@@ -166,7 +167,7 @@ class AttachedClient final : public Client {
   std::array<std::atomic<KnownKeyspace*>, kKeyspacesMax + 1> keyspaces_{};
   Epochs epochs_;  // of sections in which current_ is read, until the use is counted
   std::atomic<Attachment*> current_{nullptr};
-  std::atomic<uint64_t> visible_later_{0};  // of commit_later(), since the last settle()
+  VisibleLater visible_later_;
 
   Mutex mutex_;
   std::deque<KnownKeyspace> owned_ GUARDED_BY(mutex_);

@@ -107,7 +107,8 @@ std::optional<size_t> AttachedClient::hand_over(Written& written, CommitsUnderWa
     CommitsUnderWay::Staged staged{.piece = std::move(written.piece),
                                    .keyspace = written.keyspace->number,
                                    .tokens_count = written.tokens_count,
-                                   .first_block = written.first_block};
+                                   .first_block = written.first_block,
+                                   .payload_bytes = written.keyspace->slot_bytes - written.keyspace->identity_bytes};
     if (!commits.push(question, std::move(staged), outcome)) return 0;
     return std::nullopt;
   }
@@ -128,13 +129,14 @@ size_t AttachedClient::commit(Draft draft) {
 void AttachedClient::commit_later(Draft draft) {
   std::optional<Written> written = take_draft(draft);
   if (!written) return;
+  const KnownKeyspace& keyspace = *written->keyspace;
   const std::optional<size_t> ended = hand_over(*written, nullptr);
-  if (ended) visible_later_.fetch_add(*ended, std::memory_order_relaxed);
+  if (ended) visible_later_.add(*ended, keyspace.slot_bytes - keyspace.identity_bytes);
 }
 
-size_t AttachedClient::settle() {
+Settled AttachedClient::settle() {
   current().get()->commits.wait_for_all();
-  return visible_later_.exchange(0, std::memory_order_relaxed);
+  return visible_later_.take();
 }
 
 }  // namespace rhizome

@@ -38,7 +38,7 @@ struct OpenedKeyspace {
 // A session, and what is known of it.
 struct Attachment {
   // `visible`: as CommitsUnderWay.
-  Attachment(std::unique_ptr<AttachedSession> begun, uint64_t own_number, std::atomic<uint64_t>& visible)
+  Attachment(std::unique_ptr<AttachedSession> begun, uint64_t own_number, VisibleLater& visible)
       : session(std::move(begun)), commits(*session, visible), number(own_number) {}
 
   const std::unique_ptr<AttachedSession> session;

@@ -140,6 +140,14 @@ struct Context {
   Hit hit = {};
 };
 
+// What settle() has seen become visible.
+struct Settled {
+  uint64_t blocks_count = 0;
+  uint64_t payload_bytes = 0;
+
+  friend bool operator==(const Settled&, const Settled&) = default;
+};
+
 class Client {
  public:
   virtual ~Client() = default;
@@ -196,9 +204,9 @@ class Client {
   // the node is lost or the client goes is lost.
   virtual void commit_later(Draft draft) = 0;
 
-  // Waits until all that was to be committed later is, or is lost. Returns how many blocks became visible since the
-  // last settle(), whoever of the client's threads has handed them over.
-  virtual size_t settle() = 0;
+  // Waits until all that was to be committed later is, or is lost. Returns what of it became visible since the last
+  // settle(), whoever of the client's threads has handed it over.
+  virtual Settled settle() = 0;
 
   // Why lookup() of this prompt would stop where it does. More is known here than a Hit says: an attached client asks
   // the node, which look-ups do not. kOff: there is no node.

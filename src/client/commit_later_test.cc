@@ -85,16 +85,16 @@ class CommitLater : public testing::TestWithParam<Way> {
 };
 
 TEST_P(CommitLater, SettleSaysHowManyBecameVisible) {
-  EXPECT_EQ(client_->settle(), 0u);
+  EXPECT_EQ(client_->settle().blocks_count, 0u);
   for (Token number = 0; number < 5; ++number)
     client_->commit_later(*draft_of(chain(1000 * number, 3), 0));
-  EXPECT_EQ(client_->settle(), 15u);
-  EXPECT_EQ(client_->settle(), 0u);
+  EXPECT_EQ(client_->settle(), (Settled{15, 15 * kPayloadBytes}));
+  EXPECT_EQ(client_->settle().blocks_count, 0u);
   for (Token number = 0; number < 5; ++number)
     EXPECT_EQ(found(chain(1000 * number, 3)), 3u);
   // Of these two are new.
   client_->commit_later(*draft_of(chain(0, 5), 0));
-  EXPECT_EQ(client_->settle(), 2u);
+  EXPECT_EQ(client_->settle().blocks_count, 2u);
   EXPECT_EQ(found(chain(0, 5)), 5u);
 }
 
@@ -104,9 +104,9 @@ TEST_P(CommitLater, OfNothingIsNothing) {
   const auto prompt = chain(1, 2);
   client_->commit_later(*draft_of(prompt, 0));
   client_->commit_later(Draft());
-  EXPECT_EQ(client_->settle(), 2u);
+  EXPECT_EQ(client_->settle().blocks_count, 2u);
   client_->commit_later(*draft_of(prompt, 0));
-  EXPECT_EQ(client_->settle(), 0u);
+  EXPECT_EQ(client_->settle().blocks_count, 0u);
   client_->commit_later(*draft_of(chain(500, 2), 0));
 }
 
@@ -122,7 +122,7 @@ TEST_P(CommitLater, BlocksOnTheirWayAreContinued) {
     ASSERT_EQ(draft->blocks_count(), 1u);
     client_->commit_later(std::move(*draft));
   }
-  EXPECT_EQ(client_->settle(), kBlocks);
+  EXPECT_EQ(client_->settle().blocks_count, kBlocks);
   EXPECT_EQ(found(prompt), kBlocks);
 }
 
@@ -145,7 +145,7 @@ TEST_P(CommitLater, ReserveBeginsBehindWhatIsOnItsWay) {
   EXPECT_EQ(client_->commit(std::move(*branch)), 2u);
   EXPECT_EQ(found(prompt), 8u);
   EXPECT_EQ(found(other), 4u);
-  EXPECT_EQ(client_->settle(), 8u);
+  EXPECT_EQ(client_->settle().blocks_count, 8u);
   EXPECT_EQ(client_->reserve(id_, chain(5000, 4), 2).error().code, Code::kFailedPrecondition);
 }
 
@@ -155,11 +155,11 @@ TEST_P(CommitLater, WhatContinuesALostBlockIsLost) {
   client_->commit_later(*draft_of(std::span(prompt).first(4 * 16), 0));
   Result<Draft> rest = draft_of(prompt, 4);
   ASSERT_TRUE(rest);
-  EXPECT_EQ(client_->settle(), 4u);
+  EXPECT_EQ(client_->settle().blocks_count, 4u);
   if (node_ != nullptr) {
     EXPECT_EQ(node_->store().clear(), 4u);
     client_->commit_later(std::move(*rest));
-    EXPECT_EQ(client_->settle(), 0u);
+    EXPECT_EQ(client_->settle().blocks_count, 0u);
     EXPECT_EQ(found(prompt), 0u);
   }
   rest = Draft();
@@ -195,13 +195,13 @@ TEST_P(CommitLater, ThreadsOfOneClient) {
         } else if (random() % 8 != 0) {
           client_->commit_later(std::move(*draft));
         }
-        if (random() % 16 == 0) visible += client_->settle();
+        if (random() % 16 == 0) visible += client_->settle().blocks_count;
       }
     })));
   }
   for (Thread& thread : threads)
     thread.join();
-  visible += client_->settle();
+  visible += client_->settle().blocks_count;
   uint64_t stored = 0;
   for (Token number = 0; number < 20; ++number)
     stored += found(chain(1000 * number, 12));
@@ -285,10 +285,10 @@ TEST_F(CommitLaterNode, ANodeThatEndsWithCommitsOnTheirWay) {
     for (uint32_t blocks = 10; blocks <= 100; blocks += 10)
       user.put_later(std::span(prompt).first(size_t{blocks} * 16), blocks - 10);
     node.reset();
-    EXPECT_LE(user.client->settle(), 100u);
-    EXPECT_EQ(user.client->settle(), 0u);
+    EXPECT_LE(user.client->settle().blocks_count, 100u);
+    EXPECT_EQ(user.client->settle().blocks_count, 0u);
     user.put_later(chain(500, 3));
-    EXPECT_EQ(user.client->settle(), 0u);
+    EXPECT_EQ(user.client->settle().blocks_count, 0u);
     node = start();
     EXPECT_TRUE(stores(user, 9000));
     EXPECT_EQ(user.wrong, 0u);
@@ -313,7 +313,7 @@ TEST_F(CommitLaterNode, ANodeThatIsKilledWithCommitsOnTheirWay) {
     ASSERT_TRUE(node.signal(SIGKILL));
     node.wait();
     const uint64_t began_ns = monotonic_now_ns();
-    EXPECT_LE(user.client->settle(), blocks);
+    EXPECT_LE(user.client->settle().blocks_count, blocks);
     EXPECT_EQ(user.put(chain(77, 2)), 0u);
     EXPECT_LT(monotonic_now_ns(), began_ns + kLong);
     node = start_child();
@@ -336,7 +336,7 @@ TEST_F(CommitLaterNode, ANodeThatIsStopped) {
     handed_over += user.put_later(chain(1000 * number + 10'000'000, 1));
   EXPECT_GE(handed_over, 200u);
   EXPECT_LT(handed_over, 2000u);
-  EXPECT_EQ(user.client->settle(), 0u);
+  EXPECT_EQ(user.client->settle().blocks_count, 0u);
   EXPECT_EQ(user.put(chain(2, 3)), 0u);
   EXPECT_LT(monotonic_now_ns(), began_ns + kLong);
   ASSERT_TRUE(node.signal(SIGCONT));

@@ -123,7 +123,7 @@ class HostileRing : public testing::Test {
     EXPECT_EQ(good_->get(prompt_), 10u);
     good_->hit.release();
     good_->put_later(chain(++fresh_ * 1000, 2));
-    EXPECT_EQ(good_->client->settle(), 2u);
+    EXPECT_EQ(good_->client->settle().blocks_count, 2u);
     EXPECT_EQ(good_->wrong, 0u);
   }
 

@@ -15,7 +15,7 @@ constexpr uint64_t kLookAgainNs = 20'000'000;
 
 }  // namespace
 
-CommitsUnderWay::CommitsUnderWay(AttachedSession& session, std::atomic<uint64_t>& visible)
+CommitsUnderWay::CommitsUnderWay(AttachedSession& session, VisibleLater& visible)
     : session_(session), visible_(visible) {
   const uint32_t records = session.ring_records();
   if (records == 0) return;
@@ -139,7 +139,7 @@ bool CommitsUnderWay::end_first(const RingRecord& record) {
   if (Outcome* const outcome = pending_.front().outcome) {
     *outcome = {.has_ended = true, .visible_count = visible};
   } else {
-    visible_.fetch_add(visible, std::memory_order_relaxed);
+    visible_.add(visible, pending_.front().staged.payload_bytes);
   }
   pending_.pop_front();
   ++ended_count_;

@@ -9,7 +9,6 @@
 // done nothing for as long as an answer may take, which ends the session.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -23,6 +22,7 @@
 #include "attach/staging.h"
 #include "block/token.h"
 #include "client/attached_session.h"
+#include "client/visible_later.h"
 #include "concurrency/mutex.h"
 
 namespace rhizome {
@@ -35,6 +35,7 @@ class CommitsUnderWay {
     uint32_t keyspace = 0;  // the client's number
     uint32_t tokens_count = 0;
     uint32_t first_block = 0;
+    uint64_t payload_bytes = 0;  // of a block
   };
   // What became of it, where somebody waits for that.
   struct Outcome {
@@ -48,7 +49,7 @@ class CommitsUnderWay {
   };
 
   // `visible` counts what became visible where nobody waits for it. Both outlive this.
-  CommitsUnderWay(AttachedSession& session, std::atomic<uint64_t>& visible);
+  CommitsUnderWay(AttachedSession& session, VisibleLater& visible);
   CommitsUnderWay(const CommitsUnderWay&) = delete;
   CommitsUnderWay& operator=(const CommitsUnderWay&) = delete;
 
@@ -91,7 +92,7 @@ class CommitsUnderWay {
   void lose_all() REQUIRES(mutex_);
 
   AttachedSession& session_;
-  std::atomic<uint64_t>& visible_;
+  VisibleLater& visible_;
   mutable Mutex mutex_;
   CondVar changed_;
   std::optional<RingProducer> submissions_ GUARDED_BY(mutex_);

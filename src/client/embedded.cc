@@ -5,6 +5,7 @@
 
 #include "block/identity.h"
 #include "client/client.h"
+#include "client/visible_later.h"
 #include "concurrency/mutex.h"
 #include "contract/check.h"
 #include "machine/clock.h"
@@ -54,9 +55,10 @@ class EmbeddedClient final : public Client {
   Result<Draft> reserve(KeyspaceId keyspace, std::span<const Token> tokens, uint32_t first_block) override;
   size_t commit(Draft draft) override;
   void commit_later(Draft draft) override {
-    visible_later_.fetch_add(commit(std::move(draft)), std::memory_order_relaxed);
+    const uint64_t payload_bytes = draft.blocks_count() == 0 ? 0 : draft.payload(0).size();
+    visible_later_.add(commit(std::move(draft)), payload_bytes);
   }
-  size_t settle() override { return visible_later_.exchange(0, std::memory_order_relaxed); }
+  Settled settle() override { return visible_later_.take(); }
   Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) override;
   bool is_shared() const override { return false; }
   Announcement announce(KeyspaceId keyspace, std::span<const Token> prompt, size_t first, size_t end,
@@ -94,7 +96,7 @@ class EmbeddedClient final : public Client {
   Mutex mutex_;
   std::unordered_map<uint64_t, Written> drafts_ GUARDED_BY(mutex_);
   uint64_t last_draft_ GUARDED_BY(mutex_) = 0;
-  std::atomic<uint64_t> visible_later_{0};  // since the last settle()
+  VisibleLater visible_later_;
 
   // All users of this client are one owner. Nobody waits but for a claim, so without one there is nobody to be told.
   Mutex flights_mutex_;

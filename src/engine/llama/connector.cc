@@ -233,6 +233,11 @@ void Connector::changed(int32_t seq) {
 }
 
 void Connector::publish(int32_t seq) {
+  publish_ahead(seq);
+  transfer_.settle();
+}
+
+void Connector::publish_ahead(int32_t seq) {
   Sequence& sequence = sequences_.at(seq);
   if (sequence.tainted || sequence.lost || sequence.bypass || sequence.parked > 0 || engine_.copy_pending()) return;
   const uint32_t rows = exact() ? sequence.exact_rows : sequence.rows();

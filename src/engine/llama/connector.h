@@ -130,6 +130,9 @@ class Connector {
   void prepare_for_change(int32_t seq) REQUIRES(mutex_);
   void changed(int32_t seq) REQUIRES(mutex_);
   void publish(int32_t seq) REQUIRES(mutex_);
+  // As publish(), but what it stores may be on its way until the engine has computed what comes next: whoever calls it
+  // settles before the caller of the connector goes on.
+  void publish_ahead(int32_t seq) REQUIRES(mutex_);
   void recover() REQUIRES(mutex_);
   bool revive(int32_t seq) REQUIRES(mutex_);
   bool rebuild(int32_t seq) REQUIRES(mutex_);

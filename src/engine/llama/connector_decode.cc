@@ -28,6 +28,7 @@ int32_t Connector::decode(const llama_batch& batch) {
     if (generated_rows(rows_) == rows_.size()) time.count_as(Counter::kHookTimeDecode);
     status = exact() ? decode_exact() : decode_default(batch);
   }
+  transfer_.settle();
   host_flight_.end_batch();
   return status;
 }
@@ -135,6 +136,7 @@ int32_t Connector::decode_default(const llama_batch& batch) {
 void Connector::await_host(int32_t seq, std::span<const Token> prompt) {
   const KeyspaceId keyspace = variants_.keyspace(sequences_.at(seq).variant);
   if (!host_flight_.is_on() || keyspace == KeyspaceId{}) return;
+  transfer_.settle();  // another prompt of the batch may have what this one wants
   int32_t donor = -1;
   const uint32_t available =
       std::max({sequences_.at(seq).rows(), live_tokens(seq, prompt, sequences_.at(seq).variant, donor),
@@ -219,7 +221,7 @@ int32_t Connector::compute_early(Run& run, bool alone) {
     }
     absorb(part);
     sequence.ahead = true;
-    publish(run.sequence);
+    publish_ahead(run.sequence);
     run.begin += count;
   }
   return 0;
@@ -239,7 +241,7 @@ void Connector::absorb(std::span<const Row> rows) {
 void Connector::publish_touched(std::span<const Row> rows) {
   for (size_t i = 0; i < rows.size(); ++i) {
     const bool last_of_sequence = i + 1 == rows.size() || rows[i + 1].sequence != rows[i].sequence;
-    if (last_of_sequence) publish(rows[i].sequence);
+    if (last_of_sequence) publish_ahead(rows[i].sequence);
   }
 }
 

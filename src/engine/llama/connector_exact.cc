@@ -19,7 +19,7 @@ int32_t Connector::decode_exact() {
   }
   for (const Run& run : runs_) {
     sequences_.at(run.sequence).ahead = false;
-    publish(run.sequence);
+    publish_ahead(run.sequence);
   }
   return 0;
 }
@@ -72,7 +72,7 @@ int32_t Connector::compute_exact_prompt(const Run& run) {
     status = compute_rows(run.sequence, left().first(kExactUnit), output, end.index, 0);
     if (status != 0) break;
     sequence.exact_rows = sequence.rows();
-    if (sequence.exact_rows % exact_publish_step(run.sequence) == 0) publish(run.sequence);
+    if (sequence.exact_rows % exact_publish_step(run.sequence) == 0) publish_ahead(run.sequence);
   }
   if (status == 0 && end.output && !left().empty()) {
     status = compute_rows(run.sequence, left(), true, end.index, 0);

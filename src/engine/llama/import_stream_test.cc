@@ -50,7 +50,7 @@ class RottingClient final : public Client {
   }
   size_t commit(Draft draft) override { return behind_->commit(std::move(draft)); }
   void commit_later(Draft draft) override { behind_->commit_later(std::move(draft)); }
-  size_t settle() override { return behind_->settle(); }
+  Settled settle() override { return behind_->settle(); }
   Reason explain(KeyspaceId keyspace, std::span<const Token> prompt) override {
     return behind_->explain(keyspace, prompt);
   }

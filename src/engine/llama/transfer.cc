@@ -1,6 +1,7 @@
 #include "engine/llama/transfer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "machine/clock.h"
 #include "telemetry/log.h"
@@ -63,11 +64,12 @@ void Transfer::publish(int64_t seq, KeyspaceId keyspace, uint32_t rows) {
       continue;
     }
     // A draft may have fewer blocks than there are, for want of room to write them in: the next one has more.
-    const size_t committed = count > 0 ? commit(std::move(*draft)) : 0;
+    if (count > 0) {
+      engine_.client.commit_later(std::move(*draft));
+      is_settled_ = false;
+    }
     from = count > 0 ? first + count : end;
     sequence.published_rows = from * block_tokens_;
-    // Where nothing became visible what comes next has nothing to stand on, unless others have stored it meanwhile.
-    restarted = restarted || committed < count;
   }
   if (from < blocks && !passed && !gone) {  // no memory for more
     engine_.counters.add(Counter::kBlocksRefused, blocks - std::max(from, refused));
@@ -78,11 +80,13 @@ void Transfer::publish(int64_t seq, KeyspaceId keyspace, uint32_t rows) {
   engine_.counters.add(Counter::kExportTime, monotonic_now_ns() - begin_ns);
 }
 
-size_t Transfer::commit(Draft draft) {
-  const size_t committed = engine_.client.commit(std::move(draft));
-  engine_.counters.add(Counter::kBlocksExported, committed);
-  engine_.counters.add(Counter::kBytesExported, committed * engine_.facts.shape.blob.payload_bytes(block_tokens_));
-  return committed;
+void Transfer::settle() {
+  if (std::exchange(is_settled_, true)) return;
+  const uint64_t begin_ns = monotonic_now_ns();
+  const Settled settled = engine_.client.settle();
+  engine_.counters.add(Counter::kBlocksExported, settled.blocks_count);
+  engine_.counters.add(Counter::kBytesExported, settled.payload_bytes);
+  engine_.counters.add(Counter::kExportTime, monotonic_now_ns() - begin_ns);
 }
 
 bool Transfer::export_blocks(int64_t seq, const Draft& draft, uint32_t& complete, bool& fetched) {
@@ -191,6 +195,7 @@ Transfer::Restored Transfer::restore(int64_t seq, KeyspaceId keyspace, std::span
                                      uint32_t rows_in_all, bool what_fits) {
   Restored result;
   const uint32_t held = sequences_.at(seq).rows();
+  settle();
   engine_.client.lookup(keyspace, prompt, hit_);
   result.reason = hit_.reason();
   // What leads elsewhere, or is not in the mapped index any more, the node knows.

@@ -24,8 +24,11 @@ class Transfer {
  public:
   Transfer(EngineContext& engine, SequenceTable& sequences);
 
-  // Stores the whole blocks among the first `rows` rows that are not stored yet. What does not fit is left.
+  // Stores the whole blocks among the first `rows` rows that are not stored yet. What does not fit is left. They may be
+  // on their way when it returns: nothing finds them, and they are not counted, before settle().
   void publish(int64_t seq, KeyspaceId keyspace, uint32_t rows);
+  // Costs nothing when nothing is on its way.
+  void settle();
 
   enum class Outcome : uint8_t {
     kDone,     // the sequence holds at least what it held before
@@ -53,8 +56,6 @@ class Transfer {
   uint32_t cells_free() const;
 
  private:
-  // How many blocks became visible.
-  size_t commit(Draft draft);
   bool export_blocks(int64_t seq, const Draft& draft, uint32_t& complete, bool& fetched);
   std::span<std::byte> buffer(uint64_t bytes);
   bool fetch_unified(int64_t seq, uint32_t first, uint32_t end);
@@ -85,6 +86,7 @@ class Transfer {
   SequenceTable& sequences_;
   const uint32_t block_tokens_;
   const uint32_t window_blocks_;  // blocks that are moved in one piece
+  bool is_settled_ = true;
   Hit hit_;
   std::vector<std::byte> memory_;  // grows, and is not cleared between uses
   std::span<std::byte> blob_;      // the part of it in use
