@@ -310,7 +310,7 @@ Status run_host_kills(HostStage& stage) {
   Report& report = stage.report;
   report.section(
       "kill -9",
-      "twelve verbs of a client, and the client, the node or its keeper killed before, inside or after; seed " +
+      "thirteen verbs of a client, and the client, the node or its keeper killed before, inside or after; seed " +
           std::to_string(seed),
       "", "");
   report.row("cases", "", with_commas(tally.cases));

@@ -62,6 +62,7 @@ class Victim {
         look_up();
         break;
       case KilledVerb::kCommit:
+      case KilledVerb::kCommitLater:
       case KilledVerb::kAbort:
         reserve();
         break;
@@ -109,6 +110,9 @@ class Victim {
       case KilledVerb::kCommit:
         done_ += client_->commit(std::move(draft_));
         break;
+      case KilledVerb::kCommitLater:
+        client_->commit_later(std::move(draft_));
+        break;
       case KilledVerb::kAbort:
         draft_.abort();
         break;
@@ -129,6 +133,7 @@ class Victim {
   bool settle() {
     if (client_ == nullptr) return attach();
     done_ += client_->commit(std::move(draft_));
+    done_ += client_->settle().blocks_count;
     read();
     hit_.release();
     // And as the next prompt would come.
@@ -224,8 +229,8 @@ class Victim {
 
 std::string_view name_of(KilledVerb verb) {
   constexpr std::array<std::string_view, kKilledVerbsCount> kNames = {
-      "attach",  "open",    "lookup", "peek",  "promote", "load",    "read",
-      "release", "reserve", "commit", "abort", "detach",  "publish", "adopt"};
+      "attach",  "open",   "lookup",       "peek",  "promote", "load",    "read", "release",
+      "reserve", "commit", "commit_later", "abort", "detach",  "publish", "adopt"};
   return kNames[static_cast<size_t>(verb)];
 }
 

@@ -18,12 +18,13 @@ enum class KilledVerb : uint32_t {
   kRelease,
   kReserve,
   kCommit,
+  kCommitLater,
   kAbort,
   kDetach,
   kPublish,
   kAdopt,
 };
-inline constexpr uint32_t kKilledVerbsCount = 14;
+inline constexpr uint32_t kKilledVerbsCount = 15;
 
 std::string_view name_of(KilledVerb verb);
 

@@ -8,10 +8,16 @@
 #error "this file is not compiled for the instructions that it is named after"
 #endif
 
+#include "block/checksum_parts.h"
+
 namespace rhizome {
 
 uint64_t checksum_avx2(const void* bytes, size_t size) {
   return XXH3_64bits(bytes, size);
+}
+
+const ChecksumParts& checksum_parts_avx2() {
+  return kParts;
 }
 
 }  // namespace rhizome

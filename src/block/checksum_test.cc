@@ -1,5 +1,8 @@
 #include "block/checksum.h"
 
+#include <algorithm>
+#include <array>
+#include <random>
 #include <string_view>
 #include <vector>
 
@@ -39,6 +42,37 @@ TEST(Checksum, IsTheSameOnEveryProcessor) {
                 checksum_variants().front().of(bytes.data() + size % 67, size))
           << variant.name << " " << size;
     }
+  }
+}
+
+// However the bytes are cut, on every processor.
+TEST(Checksum, IsTheSameInParts) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  std::vector<std::byte> bytes((1 << 17) + 77);
+  for (std::byte& byte : bytes)
+    byte = static_cast<std::byte>(random());
+  alignas(64) std::array<std::byte, ChecksumStream::kStateBytes> state;
+  for (int round = 0; round < 400; ++round) {
+    const size_t size = round < 100 ? random() % 600 : random() % bytes.size();
+    const auto all = std::span<const std::byte>(bytes).subspan(random() % 67).first(size);
+    const size_t part_max = size_t{1} << random() % 18;
+    for (const ChecksumVariant& variant : checksum_variants()) {
+      state.fill(std::byte{0});
+      variant.parts.begin(state.data());
+      for (auto rest = all; !rest.empty();) {
+        const size_t part = std::min(1 + random() % part_max, rest.size());
+        variant.parts.add(state.data(), rest.data(), part);
+        rest = rest.subspan(part);
+      }
+      ASSERT_EQ(variant.parts.sum(state.data()), checksum(all)) << variant.name << " " << size << " " << part_max;
+    }
+    ChecksumStream stream;
+    stream.add(all.first(size / 3));
+    EXPECT_EQ(stream.sum(), checksum(all.first(size / 3)));
+    stream.add(all.subspan(size / 3));
+    EXPECT_EQ(stream.sum(), checksum(all));
   }
 }
 

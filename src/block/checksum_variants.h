@@ -10,9 +10,17 @@
 
 namespace rhizome {
 
+// On a state of ChecksumStream::kStateBytes, at a multiple of 64, all zeros at first.
+struct ChecksumParts {
+  void (*begin)(void* state) = nullptr;
+  void (*add)(void* state, const void* bytes, size_t size) = nullptr;
+  uint64_t (*sum)(const void* state) = nullptr;
+};
+
 struct ChecksumVariant {
   const char* name = "";
   uint64_t (*of)(const void* bytes, size_t size) = nullptr;
+  ChecksumParts parts = {};
 };
 
 // Those that this processor can run, the slowest first; the first runs everywhere.
@@ -22,6 +30,8 @@ std::span<const ChecksumVariant> checksum_variants();
 // Only for processors that have the instructions.
 uint64_t checksum_avx2(const void* bytes, size_t size);
 uint64_t checksum_avx512(const void* bytes, size_t size);
+const ChecksumParts& checksum_parts_avx2();
+const ChecksumParts& checksum_parts_avx512();
 #endif
 
 }  // namespace rhizome

@@ -326,7 +326,7 @@ TEST_F(CommitLaterNode, ANodeThatIsKilledWithCommitsOnTheirWay) {
 // A node that stands still: what is handed to it is bounded, and so is each wait.
 TEST_F(CommitLaterNode, ANodeThatIsStopped) {
   Child node = start_child();
-  AttachedUser user(socket(), "a", 16 * kMiB, {}, 300'000'000);
+  AttachedUser user(socket(), "a", 16 * kMiB, {}, VerifyPolicy::kTier, 300'000'000);
   EXPECT_TRUE(stores(user, 1));
   ASSERT_TRUE(node.signal(SIGSTOP));
   const uint64_t began_ns = monotonic_now_ns();

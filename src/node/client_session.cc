@@ -8,7 +8,6 @@
 #include "codec/geometry_record.h"
 #include "machine/clock.h"
 #include "node/stats_text.h"
-#include "slab/block_copy.h"
 
 namespace rhizome {
 namespace {
@@ -262,7 +261,7 @@ Result<CommittedFrame> ClientSession::commit(const CommitFrame& commit, const Co
   for (size_t i = 0; i < draft->blocks_count(); ++i) {
     if (ring != nullptr && ring->is_over()) return fail(Code::kCancelled, "the session is over");
     const uint64_t at = (draft->first_block() - commit.first_block + i) * payload_bytes;
-    copy_block_bytes(draft->payload(i), payloads->subspan(at, payload_bytes));
+    draft->fill_next(payloads->subspan(at, payload_bytes));
   }
   committed.visible_count = static_cast<uint32_t>(domain_->store.commit(std::move(*draft)));
   tell_flights(root, *tokens);

@@ -8,7 +8,8 @@
 // other's, and cannot even name what is in another one: all numbers that it sends are looked up in its own domain.
 //
 // Nothing that a client does can change a committed block or stop the others: its requests are answered one at a time
-// and in turn, without waiting for anything, and what makes no sense ends its session.
+// and in turn, without waiting for anything, its commits by a thread of their own (commit_ring.h), and what makes no
+// sense ends its session.
 //
 // Thread-safety: everything here may be called from any thread.
 #pragma once

@@ -24,8 +24,13 @@ BlockDraft& BlockDraft::operator=(BlockDraft&& other) noexcept {
     slot_bytes_ = other.slot_bytes_;
     slots_ = std::exchange(other.slots_, {});
     buffers_ = std::exchange(other.buffers_, {});
+    filled_ = std::exchange(other.filled_, {});
   }
   return *this;
+}
+
+void BlockDraft::fill_next(std::span<const std::byte> from) {
+  store_->fill_next(*this, from);
 }
 
 void BlockDraft::abort() {

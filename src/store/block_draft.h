@@ -36,6 +36,10 @@ class BlockDraft {
   size_t slots_count() const { return slots_.size(); }
   // Exactly the keyspace's payload bytes, with whatever was there before: all to be written.
   std::span<std::byte> payload(size_t i) const { return bytes(i).subspan(identity_bytes_); }
+  // In place of payload(), for all blocks in order: copies the payload of the next one and takes its checksum while the
+  // copy is in the processor's cache. `from` is of the same size and may change meanwhile, for what is checksummed is
+  // the copy, which is not written any more.
+  void fill_next(std::span<const std::byte> from);
   void abort();
 
  private:
@@ -57,6 +61,12 @@ class BlockDraft {
   std::vector<Token> tokens_;  // from position 0 to the end of the last block
   std::vector<Reserved> slots_;
   std::vector<Staging::Buffer> buffers_;  // of the blocks behind those in slots
+  // The blocks that fill_next() has written, from the first on.
+  struct Filled {
+    BlockKey key;
+    uint64_t checksum = 0;
+  };
+  std::vector<Filled> filled_;
 };
 
 }  // namespace rhizome

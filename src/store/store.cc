@@ -5,6 +5,7 @@
 
 #include "block/checksum.h"
 #include "contract/check.h"
+#include "slab/block_copy.h"
 
 namespace rhizome {
 namespace {
@@ -30,6 +31,8 @@ constexpr uint64_t kSharedIndexBytesMax = 512 << 20;
 // How long the store's thread rests when there is nothing to do.
 constexpr uint64_t kRestNs = 200000000;
 constexpr uint64_t kFlushPollNs = 2000000;
+// Small enough to be checksummed from the processor's nearest caches after it was copied.
+constexpr size_t kFilledAtOnce = 16 << 10;
 
 uint32_t choose_keyspaces_max(const StoreOptions& options) {
   const uint64_t affordable = std::max<uint64_t>(options.memory_bytes / kBytesForAKeyspaceSlot, kKeyspacesMin);
@@ -213,10 +216,36 @@ void Store::take_slots(const Opened& keyspace, BlockDraft& draft, size_t blocks_
   publish_used();
 }
 
-uint64_t Store::seal(const Opened& keyspace, const BlockDraft& draft, size_t i, BlockKey& key) const {
+void Store::fill_next(BlockDraft& draft, std::span<const std::byte> from) const {
+  const size_t i = draft.filled_.size();
+  const std::span<std::byte> payload = draft.payload(i);
+  RHIZOME_CHECK(from.size() == payload.size());
+  BlockKey key = i == 0 ? draft.parent_ : draft.filled_.back().key;
+  ChecksumStream sum;
+  sum.add(write_identity(*opened(draft.root_), draft, i, key));
+  for (size_t at = 0; at < from.size(); at += kFilledAtOnce) {
+    const std::span<std::byte> part = payload.subspan(at, std::min(kFilledAtOnce, from.size() - at));
+    copy_block_bytes(part, from.subspan(at, part.size()));
+    sum.add(part);
+  }
+  draft.filled_.push_back({key, sum.sum()});
+}
+
+std::span<const std::byte> Store::write_identity(const Opened& keyspace, const BlockDraft& draft, size_t i,
+                                                 BlockKey& key) const {
   const Identity identity = identity_of(keyspace, draft.tokens_, draft.first_block_ + static_cast<uint32_t>(i), key);
-  encode_identity(identity, draft.bytes(i).first(draft.identity_bytes_));
+  const std::span<std::byte> bytes = draft.bytes(i).first(draft.identity_bytes_);
+  encode_identity(identity, bytes);
   key = next_key(key, identity.tokens);
+  return bytes;
+}
+
+uint64_t Store::seal(const Opened& keyspace, const BlockDraft& draft, size_t i, BlockKey& key) const {
+  if (i < draft.filled_.size()) {
+    key = draft.filled_[i].key;
+    return draft.filled_[i].checksum;
+  }
+  write_identity(keyspace, draft, i, key);
   return checksum(draft.bytes(i));
 }
 
@@ -232,6 +261,8 @@ std::vector<Location> Store::seal_slots(const Opened& keyspace, BlockDraft& draf
                                     .now_ns = mover_ != nullptr ? now_ns() : 0,
                                     .place = slab_->place(ref)}));
   }
+  const size_t filled = std::min(draft.filled_.size(), locations.size());
+  draft.filled_.erase(draft.filled_.begin(), draft.filled_.begin() + static_cast<std::ptrdiff_t>(filled));
   draft.slots_.clear();
   draft.first_block_ += static_cast<uint32_t>(locations.size());
   return locations;

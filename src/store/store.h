@@ -228,8 +228,12 @@ class Store {
   void release(StoredPrefix& prefix);
   void abort(BlockDraft& draft);
   void take_slots(const Opened& keyspace, BlockDraft& draft, size_t blocks_end);
-  // Writes the identity of the draft's block `i`, whose parent has the key `key`, which becomes its own.
+  // Writes the identity of the draft's block `i`, whose parent has the key `key`, which becomes its own; unless it was
+  // filled with its identity.
   uint64_t seal(const Opened& keyspace, const BlockDraft& draft, size_t i, BlockKey& key) const;
+  std::span<const std::byte> write_identity(const Opened& keyspace, const BlockDraft& draft, size_t i,
+                                            BlockKey& key) const;
+  void fill_next(BlockDraft& draft, std::span<const std::byte> from) const;
   std::vector<Location> seal_slots(const Opened& keyspace, BlockDraft& draft);
   // Makes blocks visible; the handle is then one on all of them. Those that somebody else has stored before are
   // forgotten. Returns how many became visible. On an error `blocks` and `handle` are still the caller's.

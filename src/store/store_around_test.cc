@@ -94,6 +94,30 @@ TEST_F(StoreAround, OnlyWhenTheBuffersAreGoneTooItIsRefused) {
   expect_rest();
 }
 
+// Some in slots and the rest in buffers, all filled from elsewhere.
+TEST_F(StoreAround, BlocksThatAreFilledFromElsewhere) {
+  fill_memory();
+  // Room for three.
+  std::vector<Token> less = chain(10000, 300);
+  less.resize(size_t{held_.blocks() - 3} * 16);
+  held_ = user_.look_up(a_, less);
+  ASSERT_EQ(user_.read_all(a_, held_, less), held_.blocks());
+  const std::vector<Token> tokens = chain(1, 8);
+  Result<BlockDraft> draft = user_.store->reserve(a_, tokens, 0);
+  ASSERT_TRUE(draft);
+  ASSERT_EQ(draft->blocks_count(), 8u);
+  ASSERT_GT(draft->slots_count(), 0u);
+  ASSERT_LT(draft->slots_count(), 8u);
+  const size_t slots = draft->slots_count();
+  user_.fill_next(*draft, a_, tokens, 8);
+  EXPECT_EQ(user_.store->commit(std::move(*draft)), slots);
+  user_.settle();
+  EXPECT_EQ(user_.store->peek(a_, tokens), 8u);
+  let_go();
+  EXPECT_EQ(user_.get(a_, tokens), 8u);
+  expect_rest();
+}
+
 // A draft may be kept for long: loads still find buffers.
 TEST_F(StoreAround, LoadsDoNotStarve) {
   user_.put(a_, chain(1, 8));

@@ -100,6 +100,15 @@ class StoreUser {
     }
   }
 
+  // The same from bytes that lie elsewhere, and that change when they have been copied.
+  void fill_next(BlockDraft& draft, Root root, std::span<const Token> tokens, size_t blocks) const {
+    for (size_t i = 0; i < blocks; ++i) {
+      std::vector<std::byte> from(draft.payload(i).size());
+      fill_oracle(from, digest(root), tokens.first((draft.first_block() + i + 1) * store->block_tokens()));
+      draft.fill_next(from);
+    }
+  }
+
   // Stores what is missing of the whole blocks; returns how many blocks that were.
   size_t put(Root root, std::span<const Token> tokens) {
     tokens = tokens.first(tokens.size() / store->block_tokens() * store->block_tokens());

@@ -39,6 +39,43 @@ TEST(Store, OpenSaysWhatItCannotTake) {
   EXPECT_EQ(store.open(keyspace_named("c"), block_of(UINT64_MAX)).error().code, Code::kResourceExhausted);
 }
 
+// Either way the same bytes and checksums, whatever the payload's size.
+TEST(Store, BlocksThatAreFilledFromElsewhere) {
+  for (const uint64_t payload_bytes : {1u, 100u, 3000u, 16u << 10, (16u << 10) + 1, 100'003u}) {
+    StoreUser user(8 * kMiB);
+    StoreUser other(8 * kMiB);
+    const Root root = user.open(keyspace_named("a"), payload_bytes);
+    ASSERT_EQ(other.open(keyspace_named("a"), payload_bytes), root);
+    const auto tokens = blocks_of({1, 2, 3, 4, 5});
+    // The last two are written in place.
+    Result<BlockDraft> draft = user.store->reserve(root, tokens, 0);
+    ASSERT_TRUE(draft);
+    user.fill(*draft, root, tokens);
+    user.fill_next(*draft, root, tokens, 3);
+    BlockDraft moved = std::move(*draft);
+    EXPECT_EQ(user.store->commit(std::move(moved)), 5u);
+    EXPECT_EQ(other.put(root, tokens), 5u);
+    EXPECT_EQ(user.get(root, tokens), 5u);
+    StoredPrefix one = user.look_up(root, tokens);
+    StoredPrefix two = other.look_up(root, tokens);
+    for (size_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(StoreTestAccess::slot(*user.store, one.locations()[i]),
+                StoreTestAccess::slot(*other.store, two.locations()[i]));
+    }
+    // And behind what is stored.
+    const auto longer = blocks_of({1, 2, 3, 4, 5, 6, 7, 8});
+    draft = user.store->reserve(root, longer, 5);
+    ASSERT_TRUE(draft);
+    user.fill_next(*draft, root, longer, 3);
+    EXPECT_EQ(user.store->commit(std::move(*draft)), 3u);
+    EXPECT_EQ(user.get(root, longer), 8u);
+    draft = user.store->reserve(root, blocks_of({9, 10}), 0);
+    ASSERT_TRUE(draft);
+    user.fill_next(*draft, root, blocks_of({9, 10}), 1);
+    draft->abort();
+  }
+}
+
 TEST(Store, KeyspacesAreBounded) {
   StoreUser user(4 * kMiB);
   size_t opened = 0;
