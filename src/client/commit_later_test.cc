@@ -336,7 +336,8 @@ TEST_F(CommitLaterNode, ANodeThatIsStopped) {
     handed_over += user.put_later(chain(1000 * number + 10'000'000, 1));
   EXPECT_GE(handed_over, 200u);
   EXPECT_LT(handed_over, 2000u);
-  EXPECT_EQ(user.client->settle().blocks_count, 0u);
+  // It may have done some before it stood still.
+  EXPECT_LT(user.client->settle().blocks_count, handed_over);
   EXPECT_EQ(user.put(chain(2, 3)), 0u);
   EXPECT_LT(monotonic_now_ns(), began_ns + kLong);
   ASSERT_TRUE(node.signal(SIGCONT));

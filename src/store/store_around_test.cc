@@ -97,24 +97,29 @@ TEST_F(StoreAround, OnlyWhenTheBuffersAreGoneTooItIsRefused) {
 // Some in slots and the rest in buffers, all filled from elsewhere.
 TEST_F(StoreAround, BlocksThatAreFilledFromElsewhere) {
   fill_memory();
-  // Room for three.
-  std::vector<Token> less = chain(10000, 300);
-  less.resize(size_t{held_.blocks() - 3} * 16);
-  held_ = user_.look_up(a_, less);
-  ASSERT_EQ(user_.read_all(a_, held_, less), held_.blocks());
-  const std::vector<Token> tokens = chain(1, 8);
+  const size_t places = held_.blocks();
+  let_go();
+  user_.store->clear();
+  const std::vector<Token> tokens = chain(1, places + 4);
   Result<BlockDraft> draft = user_.store->reserve(a_, tokens, 0);
   ASSERT_TRUE(draft);
-  ASSERT_EQ(draft->blocks_count(), 8u);
-  ASSERT_GT(draft->slots_count(), 0u);
-  ASSERT_LT(draft->slots_count(), 8u);
-  const size_t slots = draft->slots_count();
-  user_.fill_next(*draft, a_, tokens, 8);
-  EXPECT_EQ(user_.store->commit(std::move(*draft)), slots);
+  ASSERT_EQ(draft->slots_count(), places);
+  ASSERT_EQ(draft->blocks_count(), places + 4);
+  user_.fill_next(*draft, a_, tokens, places + 4);
+  EXPECT_EQ(user_.store->commit(std::move(*draft)), places);
   user_.settle();
-  EXPECT_EQ(user_.store->peek(a_, tokens), 8u);
-  let_go();
-  EXPECT_EQ(user_.get(a_, tokens), 8u);
+  EXPECT_EQ(user_.store->peek(a_, tokens), places + 4);
+  user_.store->flush(user_.clock.monotonic_ns() + kSecondNs);
+  user_.push_out();
+  StoredPrefix found = user_.look_up(a_, tokens);
+  const auto end = static_cast<uint32_t>(places + 4);
+  EXPECT_EQ(user_.store->promote(found, tokens, end - 8, end), end);
+  for (uint32_t i = end - 8; i < end; ++i) {
+    const auto bytes = user_.store->read(found, tokens, i);
+    ASSERT_TRUE(bytes);
+    EXPECT_TRUE(oracle_matches(*bytes, user_.digest(a_), std::span(tokens).first((i + 1) * 16)));
+  }
+  found.release();
   expect_rest();
 }
 
