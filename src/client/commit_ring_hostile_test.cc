@@ -272,9 +272,7 @@ TEST_F(HostileRing, TheSocketBesideTheRing) {
     EXPECT_EQ(client.raw().code_of(client.commit(4)), Code::kOk);
   }
   for (uint64_t request = 0; request < 50; ++request) {
-    const auto ended = client.completion();
-    ASSERT_TRUE(ended);
-    EXPECT_EQ(ended->request, request);
+    EXPECT_EQ(client.completion().value_or(RecordedFrame{.request = UINT64_MAX}).request, request);
   }
   EXPECT_EQ(good_->get(prompt), 4u);
   expect_good();

@@ -20,8 +20,8 @@ CommitsUnderWay::CommitsUnderWay(AttachedSession& session, VisibleLater& visible
   const uint32_t records = session.ring_records();
   if (records == 0) return;
   const MutexLock lock(mutex_);
-  submissions_.emplace(submissions_of(session.rings(), records), records);
-  completions_.emplace(completions_of(session.rings(), records), records);
+  submissions_ = std::make_unique<RingProducer>(submissions_of(session.rings(), records), records);
+  completions_ = std::make_unique<RingConsumer>(completions_of(session.rings(), records), records);
 }
 
 bool CommitsUnderWay::is_served() const {
@@ -113,7 +113,7 @@ bool CommitsUnderWay::take_until(Enough is_enough) {
 }
 
 void CommitsUnderWay::take_there() {
-  if (is_taking_ || !completions_) return;
+  if (is_taking_ || completions_ == nullptr) return;
   RingRecord record;
   RingOutcome outcome = RingOutcome::kDone;
   while (!pending_.empty() && outcome == RingOutcome::kDone) {
@@ -176,7 +176,7 @@ void CommitsUnderWay::keep(StagingPiece piece) {
 }
 
 void CommitsUnderWay::note_end() {
-  if (completions_) completions_->interrupt();
+  if (completions_ != nullptr) completions_->interrupt();
 }
 
 }  // namespace rhizome

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -95,9 +95,10 @@ class CommitsUnderWay {
   VisibleLater& visible_;
   mutable Mutex mutex_;
   CondVar changed_;
-  std::optional<RingProducer> submissions_ GUARDED_BY(mutex_);
+  // Both null without rings.
+  std::unique_ptr<RingProducer> submissions_ GUARDED_BY(mutex_);
   // Of whoever has the lock, or, while is_taking_, of the thread that has set that, which sleeps without the lock.
-  std::optional<RingConsumer> completions_;
+  std::unique_ptr<RingConsumer> completions_;
   bool is_taking_ GUARDED_BY(mutex_) = false;
   std::deque<Pending> pending_ GUARDED_BY(mutex_);
   uint64_t last_request_ GUARDED_BY(mutex_) = 0;
