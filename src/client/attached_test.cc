@@ -369,7 +369,9 @@ TEST_F(AttachedTest, TheNodeSaysWhyALookupStops) {
   EXPECT_EQ(reason(blocks_of({1, 2, 9})), Reason::kDiverged);
   const auto longer = blocks_of({1, 2, 3, 4});
   const Announcement announcement = user.client->announce(user.id, longer, 3, 4, 10'000'000'000);
-  EXPECT_EQ(reason(longer), Reason::kInFlight);
+  EXPECT_EQ(reason(longer), Reason::kNeverStored) << "it computes that itself";
+  AttachedUser other(socket());
+  EXPECT_EQ(other.client->explain(other.id, longer), Reason::kInFlight);
   EXPECT_EQ(user.client->explain({}, prompt), Reason::kNotCacheable);
 }
 

@@ -340,7 +340,8 @@ Result<ClientSession::Answer> ClientSession::on(const ExplainFrame& explain) {
   {
     const MutexLock lock(domain_->flights_mutex);
     const uint64_t now_ns = monotonic_now_ns();
-    if (domain_->flights.computed_until(root, *tokens, explained.blocks_count, now_ns)) {
+    // Who computes it himself has missed it for another reason.
+    if (domain_->flights.is_computed_by_others(number_, root, *tokens, explained.blocks_count, now_ns)) {
       explained.reason = Reason::kInFlight;
     }
   }

@@ -123,6 +123,15 @@ std::optional<uint64_t> Flights::computed_until(Root root, std::span<const Token
   return std::nullopt;
 }
 
+bool Flights::is_computed_by_others(uint64_t owner, Root root, std::span<const Token> tokens, uint32_t block,
+                                    uint64_t now_ns) {
+  drop_late(now_ns);
+  return std::ranges::any_of(claims_, [&](const Claimed& claim) {
+    return claim.owner != owner && claim.root == root && claim.first <= block &&
+           common_blocks(claim.tokens, tokens) > block;
+  });
+}
+
 Status Flights::wait(uint64_t owner, Root root, std::span<const Token> tokens, uint32_t block, uint64_t until_ns,
                      uint64_t now_ns) {
   const auto found = owners_.find(owner);

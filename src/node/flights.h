@@ -72,6 +72,8 @@ class Flights {
 
   // Until when somebody computes block `block` of the tokens if no progress is seen; none: nobody does.
   std::optional<uint64_t> computed_until(Root root, std::span<const Token> tokens, uint32_t block, uint64_t now_ns);
+  // The same, asked by `owner`: what he computes himself does not count.
+  bool is_computed_by_others(uint64_t owner, Root root, std::span<const Token> tokens, uint32_t block, uint64_t now_ns);
   // Stirs the owner once there may be more than `block` blocks, or nobody computes that one. At most until `until_ns`.
   // kResourceExhausted, kNotFound: as announce().
   Status wait(uint64_t owner, Root root, std::span<const Token> tokens, uint32_t block, uint64_t until_ns,

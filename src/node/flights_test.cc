@@ -56,6 +56,9 @@ TEST_F(FlightsTest, TheFirstComputesAndTheOthersWait) {
   EXPECT_EQ(second.until_ns, now_ + kPatience);
   EXPECT_TRUE(is_computed("abxy", 1));
   EXPECT_FALSE(is_computed("abxy", 2));
+  EXPECT_TRUE(flights_.is_computed_by_others(2, kRoot, prompt("abxy"), 1, now_));
+  EXPECT_FALSE(flights_.is_computed_by_others(1, kRoot, prompt("abxy"), 1, now_)) << "he does it himself";
+  EXPECT_FALSE(flights_.is_computed_by_others(2, kRoot, prompt("abxy"), 2, now_));
   EXPECT_NE(announce(2, "abxy", 2).claim, 0u) << "nobody computes that";
   EXPECT_NE(announce(3, "xb").claim, 0u);
   EXPECT_FALSE(flights_.computed_until({2, 1}, prompt("abcd"), 0, now_)) << "another keyspace";

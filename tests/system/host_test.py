@@ -121,6 +121,20 @@ class Host(program.Case):
         self.assertEqual(self.said(first, 'not used'), 0)
         self.assertEqual(self.said(second, '--memory and --disk: not used'), 1)
         self.expect_shared(first, second)
+        # An attached engine knows why its look-ups stop, as one with a cache of its own does.
+        diverged = 'rhizome_lookup_stopped_total{reason="diverged"}'
+        before = self.value(second, diverged)
+        second.complete(PROMPTS[0][:400] + ' Nobody has said this. ' * 10)
+        self.assertEqual(self.value(second, diverged), before + 1)
+        node.metrics = next(re.search(r'http://127\.0\.0\.1:\d+', line)[0] for line in node.said if 'metrics' in line)
+        self.assertEqual(self.value(node, 'rhizome_clients_attached'), 2)
+        self.assertEqual(self.value(node, 'rhizome_keeper_present'), 1)
+        self.assertEqual(self.value(node, 'rhizome_clients_dropped_total{reason="misuse"}'), 0)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+            stranger.connect(str(self.socket))
+            stranger.send(b'this makes no sense')
+            self.assertEqual(stranger.recv(100), b'')
+        self.assertEqual(self.value(node, 'rhizome_clients_dropped_total{reason="misuse"}'), 1)
         first.process.send_signal(signal.SIGTERM)
         status, said, _ = first.finish()
         self.assertEqual(status, 0, said)
@@ -335,9 +349,12 @@ class Host(program.Case):
         self.assertEqual(self.answers(second), answers)
         whole = sum((prompt - 1) // BLOCK * BLOCK for _, prompt in answers)
         self.assertGreaterEqual(self.restored(second), 0.95 * whole)
-        # One that has nothing to leave is not asked for any more.
+        self.assertGreaterEqual(self.value(second, 'rhizome_blocks_adopted'), whole // BLOCK - 2)
+        self.assertEqual(self.value(second, 'rhizome_keeper_present'), 1)
+        # One whose place nobody comes to again has none.
         alone = self.engine('--attach', 'none')
         self.assertEqual([name for name in self.pages() if 'keeper' in name], ['node.sock.keeper'])
+        self.assertEqual(self.value(alone, 'rhizome_keeper_present'), 0)
         for running in (alone, second):
             running.process.send_signal(signal.SIGTERM)
             self.assertEqual(running.finish()[0], 0)
