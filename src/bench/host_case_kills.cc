@@ -310,7 +310,8 @@ Status run_host_kills(HostStage& stage) {
   Report& report = stage.report;
   report.section(
       "kill -9",
-      "thirteen verbs of a client, and the client, the node or its keeper killed before, inside or after; seed " +
+      std::to_string(kKilledVerbsCount) +
+          " verbs of a client, and the client, the node or its keeper killed before, inside or after; seed " +
           std::to_string(seed),
       "", "");
   report.row("cases", "", with_commas(tally.cases));

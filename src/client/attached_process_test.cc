@@ -323,7 +323,9 @@ TEST_F(HostileClient, LiesChangeNothing) {
   EXPECT_EQ(counters_->get(Counter::kReportsRefuted), 3u);
   EXPECT_EQ(counters_->get(Counter::kQuarantines), 0u);
   EXPECT_EQ(good.get(prompt), 4u);
-  EXPECT_EQ(good.client->explain(good.id, longer), Reason::kInFlight);
+  AttachedUser other(this->socket());
+  EXPECT_EQ(other.client->explain(other.id, longer), Reason::kInFlight) << "the claim is still there";
+  EXPECT_EQ(good.client->explain(good.id, longer), Reason::kNeverStored) << "nobody else computes it";
   EXPECT_EQ(good.wrong, 0u);
 }
 
