@@ -171,10 +171,10 @@ class Connector {
   bool prepare(const llama_batch& batch) REQUIRES(mutex_);
   void drop_repeated_rows() REQUIRES(mutex_);
   int32_t decode_default(const llama_batch& batch) REQUIRES(mutex_);
-  int32_t compute_early(Run& run, bool alone) REQUIRES(mutex_);
+  int32_t compute_early(RowRange& range, bool alone) REQUIRES(mutex_);
   void await_host(int32_t seq, std::span<const Token> prompt) REQUIRES(mutex_);
-  void restore_within(Run& run) REQUIRES(mutex_);
-  uint32_t early_step(const Run& run, bool alone, size_t& end) REQUIRES(mutex_);
+  void restore_within(RowRange& range) REQUIRES(mutex_);
+  uint32_t early_step(const RowRange& range, bool alone, size_t& end) REQUIRES(mutex_);
   void absorb(std::span<const Row> rows) REQUIRES(mutex_);
   void publish_touched(std::span<const Row> rows) REQUIRES(mutex_);
   void settle_failure(std::span<const Row> rows, int32_t status) REQUIRES(mutex_);
@@ -182,8 +182,8 @@ class Connector {
 
   // connector_exact.cc
   int32_t decode_exact() REQUIRES(mutex_);
-  int32_t compute_exact(const Run& run) REQUIRES(mutex_);
-  int32_t compute_exact_prompt(const Run& run) REQUIRES(mutex_);
+  int32_t compute_exact(const RowRange& range) REQUIRES(mutex_);
+  int32_t compute_exact_prompt(const RowRange& range) REQUIRES(mutex_);
   int32_t compute_rows(int32_t seq, std::span<const Token> tokens, bool output, int32_t index, uint32_t generated)
       REQUIRES(mutex_);
   uint32_t exact_publish_step(int32_t seq) const REQUIRES(mutex_);
@@ -202,7 +202,7 @@ class Connector {
   Reason stopped_ GUARDED_BY(mutex_) = Reason::kNeverStored;  // of the look-up under way
   // Of the batch under way; members so that their memory is used again.
   std::vector<Row> rows_ GUARDED_BY(mutex_);
-  std::vector<Run> runs_ GUARDED_BY(mutex_);
+  std::vector<RowRange> ranges_ GUARDED_BY(mutex_);
   std::vector<Row> last_ GUARDED_BY(mutex_);
 };
 

@@ -49,23 +49,23 @@ int32_t Connector::decode_unknown(const llama_batch& batch) {
 bool Connector::prepare(const llama_batch& batch) {
   if (!rows_of(batch, sequences_, rows_)) return false;
   drop_repeated_rows();
-  runs_of(rows_, runs_);
-  for (const Run& run : runs_) {
-    Sequence& sequence = sequences_.at(run.sequence);
+  ranges_of(rows_, ranges_);
+  for (const RowRange& range : ranges_) {
+    Sequence& sequence = sequences_.at(range.sequence);
     if (sequence.tainted) continue;
-    if (!revive(run.sequence)) return false;
-    if (run.size() > 1) sequence.in_prompt = true;
+    if (!revive(range.sequence)) return false;
+    if (range.size() > 1) sequence.in_prompt = true;
     // The caller goes on from somewhere else than the shadow says: what is there is not known.
-    const bool first_run = run.begin == 0 || rows_[run.begin - 1].sequence != run.sequence;
-    if (first_run && rows_[run.begin].position != static_cast<int32_t>(sequence.accepted())) {
-      taint(run.sequence);
+    const bool is_first = range.begin == 0 || rows_[range.begin - 1].sequence != range.sequence;
+    if (is_first && rows_[range.begin].position != static_cast<int32_t>(sequence.accepted())) {
+      taint(range.sequence);
       continue;
     }
     const VariantId variant = sequence.bypass ? kNoVariant : variants_.now(sequence.salt);
     if (sequence.accepted() == 0) {
       sequence.variant = variant;
     } else if (sequence.variant != variant) {
-      publish(run.sequence);
+      publish(range.sequence);
       sequence.variant = kNoVariant;  // rows of two kinds: no longer stored or shared
     }
   }
@@ -95,23 +95,23 @@ uint32_t Connector::generated_rows(std::span<const Row> rows) const {
 
 int32_t Connector::decode_default(const llama_batch& batch) {
   last_.clear();
-  const auto is_prompt = [this](const Run& run) REQUIRES(mutex_) {
-    return run.size() > engine_.facts.block_tokens && !sequences_.at(run.sequence).tainted;
+  const auto is_prompt = [this](const RowRange& range) REQUIRES(mutex_) {
+    return range.size() > engine_.facts.block_tokens && !sequences_.at(range.sequence).tainted;
   };
-  const bool alone = std::count_if(runs_.begin(), runs_.end(), is_prompt) < 2;
-  for (Run run : runs_) {
-    const Sequence& sequence = sequences_.at(run.sequence);
+  const bool alone = std::count_if(ranges_.begin(), ranges_.end(), is_prompt) < 2;
+  for (RowRange range : ranges_) {
+    const Sequence& sequence = sequences_.at(range.sequence);
     // Rows of the same sequence that have an output wait for the last part: what is behind them waits, too.
-    const bool next = rows_[run.begin].position == static_cast<int32_t>(sequence.accepted());
-    if (!sequence.tainted && next && revive(run.sequence)) {
-      restore_within(run);
-      if (const int32_t status = compute_early(run, alone); status != 0) return status;
+    const bool next = rows_[range.begin].position == static_cast<int32_t>(sequence.accepted());
+    if (!sequence.tainted && next && revive(range.sequence)) {
+      restore_within(range);
+      if (const int32_t status = compute_early(range, alone); status != 0) return status;
     }
-    last_.insert(last_.end(), rows_.begin() + static_cast<ptrdiff_t>(run.begin),
-                 rows_.begin() + static_cast<ptrdiff_t>(run.end));
+    last_.insert(last_.end(), rows_.begin() + static_cast<ptrdiff_t>(range.begin),
+                 rows_.begin() + static_cast<ptrdiff_t>(range.end));
   }
-  for (const Run& run : runs_) {
-    if (!revive(run.sequence)) return kNoRoom;
+  for (const RowRange& range : ranges_) {
+    if (!revive(range.sequence)) return kNoRoom;
   }
   const uint32_t generated = generated_rows(last_);
   int32_t status = 0;
@@ -126,8 +126,8 @@ int32_t Connector::decode_default(const llama_batch& batch) {
     return status;
   }
   absorb(last_);
-  for (const Run& run : runs_)
-    sequences_.at(run.sequence).ahead = false;
+  for (const RowRange& range : ranges_)
+    sequences_.at(range.sequence).ahead = false;
   publish_touched(rows_);
   return 0;
 }
@@ -146,55 +146,55 @@ void Connector::await_host(int32_t seq, std::span<const Token> prompt) {
   host_flight_.await_others(seq, keyspace, prompt);
 }
 
-// For programs without the hook: puts stored or live rows in place of the run's first ones.
-void Connector::restore_within(Run& run) {
-  Sequence& sequence = sequences_.at(run.sequence);
-  const size_t end = rows_[run.end - 1].output ? run.end - 1 : run.end;
+// For programs without the hook: puts stored or live rows in place of the range's first ones.
+void Connector::restore_within(RowRange& range) {
+  Sequence& sequence = sequences_.at(range.sequence);
+  const size_t end = rows_[range.end - 1].output ? range.end - 1 : range.end;
   if (!options_.restore || sequence.hooked || sequence.bypass || sequence.variant == kNoVariant ||
-      end - run.begin < engine_.facts.block_tokens) {
+      end - range.begin < engine_.facts.block_tokens) {
     return;
   }
   std::vector<Token> prompt = sequence.tokens;
-  for (size_t i = run.begin; i < end; ++i)
+  for (size_t i = range.begin; i < end; ++i)
     prompt.push_back(rows_[i].token);
   const uint32_t before = sequence.rows();
-  await_host(run.sequence, prompt);
-  share_live(run.sequence, prompt);
-  restore_stored(run.sequence, prompt, engine_.facts.block_tokens, static_cast<uint32_t>(prompt.size()), true);
+  await_host(range.sequence, prompt);
+  share_live(range.sequence, prompt);
+  restore_stored(range.sequence, prompt, engine_.facts.block_tokens, static_cast<uint32_t>(prompt.size()), true);
   if (sequence.rows() < before) {  // the cache had to be cleared: the earlier rows come back by computing them
     std::vector<Token> earlier(prompt.begin(), prompt.begin() + before);
     sequence.tokens = std::move(earlier);
-    sequences_.lose(run.sequence);
-    if (!rebuild(run.sequence)) return;
+    sequences_.lose(range.sequence);
+    if (!rebuild(range.sequence)) return;
   }
   sequence.counted = false;
-  count(sequence, end - run.begin, 0, sequence.rows() - before);
-  run.begin += sequence.rows() - before;
+  count(sequence, end - range.begin, 0, sequence.rows() - before);
+  range.begin += sequence.rows() - before;
   sequence.ahead = sequence.ahead || sequence.rows() > before;
 }
 
 // In which steps compute_early() goes, and where it ends; 0: it does nothing.
-uint32_t Connector::early_step(const Run& run, bool alone, size_t& end) {
-  const Sequence& sequence = sequences_.at(run.sequence);
+uint32_t Connector::early_step(const RowRange& range, bool alone, size_t& end) {
+  const Sequence& sequence = sequences_.at(range.sequence);
   const uint32_t block = engine_.facts.block_tokens;
   const uint32_t window = engine_.facts.shape.window;
-  end = rows_[run.end - 1].output ? run.end - 1 : run.end;
-  if (end <= run.begin) return 0;
-  const auto position = static_cast<uint32_t>(rows_[run.begin].position);
-  const auto rows = static_cast<uint32_t>(end - run.begin);
+  end = rows_[range.end - 1].output ? range.end - 1 : range.end;
+  if (end <= range.begin) return 0;
+  const auto position = static_cast<uint32_t>(rows_[range.begin].position);
+  const auto rows = static_cast<uint32_t>(end - range.begin);
   if (window > 0) {
     // To a block's end, in steps that leave all of their rows inside the window.
     const uint32_t stop = (position + rows) / block * block;
-    end = stop > position ? run.begin + (stop - position) : run.begin;
+    end = stop > position ? range.begin + (stop - position) : range.begin;
     const uint32_t inside = window >= 2 * block ? (window - block) / block * block : block;
     return std::max(std::min(engine_.api.n_ubatch(engine_.context), inside), block);
   }
-  if (host_flight_.holds(run.sequence)) {
+  if (host_flight_.holds(range.sequence)) {
     // As the engine itself would cut the batch, so that it costs no more; what does not fill a step goes with the rest.
     const uint32_t step = std::max(engine_.api.n_ubatch(engine_.context) / block * block, block);
-    const auto left = static_cast<uint32_t>(run.end - run.begin) + position % block;
+    const auto left = static_cast<uint32_t>(range.end - range.begin) + position % block;
     const uint32_t early = (left - 1) / step * step;
-    end = run.begin + (early > position % block ? early - position % block : 0);
+    end = range.begin + (early > position % block ? early - position % block : 0);
     return step;
   }
   return alone || sequence.hooked || sequence.variant == kNoVariant || rows < block ? 0 : rows;
@@ -203,26 +203,26 @@ uint32_t Connector::early_step(const Run& run, bool alone, size_t& end) {
 // Computes the first rows of a prompt in batches of their own, and stores them: before a window passes them, so that
 // the next prompt of the same batch finds them, or because another process may wait for them. Leaves the rows with
 // outputs, which must come last.
-int32_t Connector::compute_early(Run& run, bool alone) {
-  Sequence& sequence = sequences_.at(run.sequence);
+int32_t Connector::compute_early(RowRange& range, bool alone) {
+  Sequence& sequence = sequences_.at(range.sequence);
   const uint32_t block = engine_.facts.block_tokens;
   size_t end = 0;
-  const uint32_t step = early_step(run, alone, end);
-  const bool is_aligned = engine_.facts.shape.window > 0 || host_flight_.holds(run.sequence);
+  const uint32_t step = early_step(range, alone, end);
+  const bool is_aligned = engine_.facts.shape.window > 0 || host_flight_.holds(range.sequence);
   if (step == 0) return 0;
-  while (run.begin < end) {
+  while (range.begin < end) {
     // The first step ends at a block's end, so that the next ones hold whole blocks.
-    const uint32_t position = static_cast<uint32_t>(rows_[run.begin].position);
-    const size_t count = std::min<size_t>(end - run.begin, is_aligned ? step - position % block : step);
-    const auto part = std::span<const Row>(rows_).subspan(run.begin, count);
+    const uint32_t position = static_cast<uint32_t>(rows_[range.begin].position);
+    const size_t count = std::min<size_t>(end - range.begin, is_aligned ? step - position % block : step);
+    const auto part = std::span<const Row>(rows_).subspan(range.begin, count);
     if (const int32_t status = engine_.decode(part, 0); status != 0) {
       settle_failure(part, status);
       return status;
     }
     absorb(part);
     sequence.ahead = true;
-    publish_ahead(run.sequence);
-    run.begin += count;
+    publish_ahead(range.sequence);
+    range.begin += count;
   }
   return 0;
 }

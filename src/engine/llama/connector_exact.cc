@@ -14,41 +14,41 @@ namespace rhizome {
 int32_t Connector::decode_exact() {
   const llama_vocab* vocab = engine_.api.model_get_vocab(engine_.api.get_model(engine_.context));
   outputs_.begin_saving(static_cast<size_t>(engine_.api.vocab_n_tokens(vocab)));
-  for (const Run& run : runs_) {
-    if (const int32_t status = compute_exact(run); status != 0) return status;
+  for (const RowRange& range : ranges_) {
+    if (const int32_t status = compute_exact(range); status != 0) return status;
   }
-  for (const Run& run : runs_) {
-    sequences_.at(run.sequence).ahead = false;
-    publish_ahead(run.sequence);
+  for (const RowRange& range : ranges_) {
+    sequences_.at(range.sequence).ahead = false;
+    publish_ahead(range.sequence);
   }
   return 0;
 }
 
-int32_t Connector::compute_exact(const Run& run) {
-  const auto rows = std::span<const Row>(rows_).subspan(run.begin, run.size());
-  Sequence& sequence = sequences_.at(run.sequence);
-  if (!revive(run.sequence)) return 1;  // as llama_decode says that there are no cells
+int32_t Connector::compute_exact(const RowRange& range) {
+  const auto rows = std::span<const Row>(rows_).subspan(range.begin, range.size());
+  Sequence& sequence = sequences_.at(range.sequence);
+  if (!revive(range.sequence)) return 1;  // as llama_decode says that there are no cells
   if (sequence.tainted) {
     const int32_t status = engine_.decode(rows, generated_rows(rows));
     if (status == 0 && rows.back().output)
       outputs_.save(rows.back().index, engine_.api.get_logits_ith(engine_.context, -1));
     return status;
   }
-  const bool generated = run.size() == 1 && rows.back().output && !sequence.in_prompt && sequence.held.empty();
-  if (!generated) return compute_exact_prompt(run);
-  return compute_rows(run.sequence, std::span(&rows.front().token, 1), true, rows.front().index, 1);
+  const bool generated = range.size() == 1 && rows.back().output && !sequence.in_prompt && sequence.held.empty();
+  if (!generated) return compute_exact_prompt(range);
+  return compute_rows(range.sequence, std::span(&rows.front().token, 1), true, rows.front().index, 1);
 }
 
-int32_t Connector::compute_exact_prompt(const Run& run) {
-  Sequence& sequence = sequences_.at(run.sequence);
-  const Row& end = rows_[run.end - 1];
+int32_t Connector::compute_exact_prompt(const RowRange& range) {
+  Sequence& sequence = sequences_.at(range.sequence);
+  const Row& end = rows_[range.end - 1];
   const uint32_t accepted = sequence.accepted();
   // Rows behind the whole units depend on how they were batched: they are computed again as part of this prompt.
   std::vector<Token> tokens(sequence.tokens.begin() + sequence.exact_rows, sequence.tokens.end());
   tokens.insert(tokens.end(), sequence.held.begin(), sequence.held.end());
-  for (size_t i = run.begin; i < run.end; ++i)
+  for (size_t i = range.begin; i < range.end; ++i)
     tokens.push_back(rows_[i].token);
-  drop_rows(run.sequence, sequence.exact_rows);
+  drop_rows(range.sequence, sequence.exact_rows);
   sequence.held.clear();
 
   const uint32_t begin = sequence.rows();
@@ -56,8 +56,8 @@ int32_t Connector::compute_exact_prompt(const Run& run) {
     std::vector<Token> prompt = sequence.tokens;
     prompt.insert(prompt.end(), tokens.begin(), tokens.end() - (end.output ? 1 : 0));
     const auto whole = std::span(prompt).first(prompt.size() / kExactUnit * kExactUnit);
-    await_host(run.sequence, whole);
-    restore_stored(run.sequence, whole, kExactUnit, static_cast<uint32_t>(prompt.size()), true);
+    await_host(range.sequence, whole);
+    restore_stored(range.sequence, whole, kExactUnit, static_cast<uint32_t>(prompt.size()), true);
     if (sequence.rows() < begin) {  // the cache had to be cleared
       tokens.assign(prompt.begin(), prompt.end());
       if (end.output) tokens.push_back(end.token);
@@ -69,13 +69,13 @@ int32_t Connector::compute_exact_prompt(const Run& run) {
   const auto left = [&] { return std::span<const Token>(tokens).subspan(sequence.rows() - base); };
   while (status == 0 && left().size() >= kExactUnit) {
     const bool output = end.output && left().size() == kExactUnit;
-    status = compute_rows(run.sequence, left().first(kExactUnit), output, end.index, 0);
+    status = compute_rows(range.sequence, left().first(kExactUnit), output, end.index, 0);
     if (status != 0) break;
     sequence.exact_rows = sequence.rows();
-    if (sequence.exact_rows % exact_publish_step(run.sequence) == 0) publish_ahead(run.sequence);
+    if (sequence.exact_rows % exact_publish_step(range.sequence) == 0) publish_ahead(range.sequence);
   }
   if (status == 0 && end.output && !left().empty()) {
-    status = compute_rows(run.sequence, left(), true, end.index, 0);
+    status = compute_rows(range.sequence, left(), true, end.index, 0);
   }
   if (status == 0) {
     sequence.held.assign(left().begin(), left().end());
@@ -83,7 +83,7 @@ int32_t Connector::compute_exact_prompt(const Run& run) {
     sequence.open_epoch = end.output ? 0 : flight_.epoch();
     return 0;
   }
-  // The caller may send the run again, but not what it had sent before: that stays held.
+  // The caller may send the range again, but not what it had sent before: that stays held.
   sequence.ahead = sequence.rows() > accepted;
   if (sequence.rows() < accepted) {
     const auto rest = left();

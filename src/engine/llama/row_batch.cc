@@ -29,15 +29,15 @@ bool rows_of(const llama_batch& batch, const SequenceTable& sequences, std::vect
   return true;
 }
 
-void runs_of(std::span<const Row> rows, std::vector<Run>& runs) {
-  runs.clear();
+void ranges_of(std::span<const Row> rows, std::vector<RowRange>& ranges) {
+  ranges.clear();
   for (size_t i = 0; i < rows.size(); ++i) {
-    const bool continues = !runs.empty() && rows[i].sequence == rows[i - 1].sequence &&
+    const bool continues = !ranges.empty() && rows[i].sequence == rows[i - 1].sequence &&
                            rows[i].position == rows[i - 1].position + 1 && !rows[i - 1].output;
     if (continues) {
-      runs.back().end = i + 1;
+      ranges.back().end = i + 1;
     } else {
-      runs.push_back(Run{rows[i].sequence, i, i + 1});
+      ranges.push_back(RowRange{rows[i].sequence, i, i + 1});
     }
   }
 }

@@ -23,7 +23,7 @@ struct Row {
 };
 
 // Consecutive rows of one sequence at consecutive positions; at most the last of them has an output.
-struct Run {
+struct RowRange {
   int32_t sequence = 0;
   size_t begin = 0;  // into the rows
   size_t end = 0;
@@ -35,8 +35,8 @@ struct Run {
 // batch is something else than tokens of one sequence each: embeddings, or rows shared by sequences.
 bool rows_of(const llama_batch& batch, const SequenceTable& sequences, std::vector<Row>& rows);
 
-// Cuts rows into runs.
-void runs_of(std::span<const Row> rows, std::vector<Run>& runs);
+// Cuts rows into ranges.
+void ranges_of(std::span<const Row> rows, std::vector<RowRange>& ranges);
 
 // The sequences that a batch touches, also one that rows_of() does not translate.
 std::vector<int32_t> sequences_of(const llama_batch& batch);

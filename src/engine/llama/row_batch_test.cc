@@ -131,14 +131,14 @@ TEST_F(RowBatch, NamesTheSequencesOfAnyBatch) {
 }
 
 std::vector<std::vector<size_t>> runs_as_lists(std::span<const Row> rows) {
-  std::vector<Run> runs;
-  runs_of(rows, runs);
+  std::vector<RowRange> ranges;
+  ranges_of(rows, ranges);
   std::vector<std::vector<size_t>> lists;
-  for (const Run& run : runs) {
-    EXPECT_LT(run.begin, run.end);
+  for (const RowRange& range : ranges) {
+    EXPECT_LT(range.begin, range.end);
     auto& list = lists.emplace_back();
-    for (size_t i = run.begin; i < run.end; ++i) {
-      EXPECT_EQ(rows[i].sequence, run.sequence);
+    for (size_t i = range.begin; i < range.end; ++i) {
+      EXPECT_EQ(rows[i].sequence, range.sequence);
       list.push_back(i);
     }
   }
