@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include <unistd.h>
@@ -18,6 +20,7 @@
 #include "machine/host.h"
 #include "machine/local_socket.h"
 #include "machine/process.h"
+#include "machine/supervisor.h"
 #include "machine/units.h"
 #include "serve/http/metrics_server.h"
 #include "telemetry/log.h"
@@ -100,10 +103,19 @@ void say_what_it_is(const CacheFlags& flags, const std::string& directory, const
   if (taken_over > 0) log_info("{} blocks are warm from the node before, which was killed", taken_over);
 }
 
+// A service of Type=notify counts as started once it says so. Nothing depends on it being heard.
+void tell_supervisor(const std::string& path, std::string_view text) {
+  if (path.empty()) return;
+  Result<LocalSocket> socket = connect_to_supervisor(path);
+  if (socket) static_cast<void>(socket->send(std::as_bytes(std::span(text)), monotonic_now_ns() + kConnectNs));
+}
+
 int keep_node(const CacheFlags& flags, const Environment& environment) {
   // Before any thread runs: threads inherit the mask that this sets.
   auto signals = SignalWait::create();
   if (!signals) return refuse(kFailed, signals.error().reason);
+  Supervision supervision = take_supervision(environment);
+  const std::string supervisor = supervision.socket_path;
   const std::string directory = runtime_directory(environment, ::getuid());
   if (const pid_t pid = listener_at(host_socket(directory)); pid != 0) {
     return refuse(kFailed, why_no_node({Code::kAlreadyExists, ""}, directory, flags));
@@ -111,7 +123,7 @@ int keep_node(const CacheFlags& flags, const Environment& environment) {
   auto page = CountersPage::create(directory);
   if (!page) return refuse(kFailed, page.error());
   Counters& counters = page->counters();
-  auto node = OwnNode::start(flags, host_socket(directory), /*has_keeper=*/true, counters);
+  auto node = OwnNode::start(flags, host_socket(directory), /*has_keeper=*/true, counters, std::move(supervision));
   if (!node) return refuse(kFailed, why_no_node(node.error(), directory, flags));
   std::unique_ptr<MetricsServer> metrics;
   if (flags.metrics_port) {
@@ -124,9 +136,11 @@ int keep_node(const CacheFlags& flags, const Environment& environment) {
     log_info("metrics at http://127.0.0.1:{}/metrics", metrics->port());
   }
   say_what_it_is(flags, directory, counters, (*node)->blocks_taken_over());
+  tell_supervisor(supervisor, "READY=1");
   const uint64_t step_ns = flags.tenants.size() > 1 ? kPublishNs : kLong;
   for (auto signal = signals->next(step_ns); signal != SIGINT && signal != SIGTERM; signal = signals->next(step_ns))
     (*node)->publish_counters();
+  tell_supervisor(supervisor, "STOPPING=1");
   if (metrics) metrics->set_trouble("stopping");
   (*node)->flush(kLastWritesNs);
   return kDone;

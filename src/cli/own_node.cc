@@ -71,7 +71,7 @@ std::string private_socket(const std::string& runtime_directory) {
 }
 
 Result<std::unique_ptr<OwnNode>> OwnNode::start(const CacheFlags& flags, const std::string& socket_path,
-                                                bool has_keeper, Counters& counters) {
+                                                bool has_keeper, Counters& counters, Supervision supervision) {
   std::vector<std::unique_ptr<Counters>> of_tenants;
   std::vector<std::string> tenants;
   for (const TenantShare& share : flags.tenants) {
@@ -80,6 +80,7 @@ Result<std::unique_ptr<OwnNode>> OwnNode::start(const CacheFlags& flags, const s
   }
   NodeOptions options = node_options(flags, socket_path, of_tenants);
   if (has_keeper) options.keeper = keeper_at(socket_path);
+  options.keeper.supervision = std::move(supervision);
   Counters& first = of_tenants.empty() ? counters : *of_tenants.front();
   std::unique_ptr<OwnNode> own(new OwnNode(counters, std::move(of_tenants), std::move(tenants)));
   Result<std::unique_ptr<Node>> node = Node::start(std::move(options), first);

@@ -11,6 +11,7 @@
 
 #include "cli/cache_flags.h"
 #include "contract/result.h"
+#include "machine/supervisor.h"
 #include "telemetry/counters.h"
 
 namespace rhizome {
@@ -25,11 +26,12 @@ std::string private_socket(const std::string& runtime_directory);
 class OwnNode {
  public:
   // Errors as Node::start(). kAlreadyExists: another node is there, or about to be. At the host's socket, also node.pid
-  // is written. `has_keeper`: its memory outlives it by a while, for the next node at that socket (node/keeper.h).
+  // is written. `has_keeper`: its memory outlives it by a while, for the next node at that socket (node/keeper.h),
+  // or is held by the supervisor of the service, where that holds descriptors.
   // `counters` must outlive the node. Several tenants count for themselves, and there is their sum, as of the last
   // publish_counters().
   static Result<std::unique_ptr<OwnNode>> start(const CacheFlags& flags, const std::string& socket_path,
-                                                bool has_keeper, Counters& counters);
+                                                bool has_keeper, Counters& counters, Supervision supervision = {});
   // Ends the sessions of its clients; takes the socket and node.pid away.
   ~OwnNode();
   OwnNode(const OwnNode&) = delete;

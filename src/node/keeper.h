@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "contract/result.h"
+#include "machine/supervisor.h"
 
 namespace rhizome {
 
@@ -29,6 +30,8 @@ struct KeeperOptions {
   // Starts a process that calls run_keeper() with that path, where none is there yet.
   std::vector<std::string> command = {};
   std::vector<std::pair<std::string, std::string>> environment = {};
+  // Where it holds descriptors, it is used in place of a keeper.
+  Supervision supervision = {};
 };
 
 // The messages: a verb, and what follows it.

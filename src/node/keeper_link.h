@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,10 +21,8 @@
 
 #include "block/sha256.h"
 #include "concurrency/mutex.h"
-#include "machine/descriptor.h"
-#include "machine/local_socket.h"
-#include "machine/process.h"
 #include "node/keeper.h"
+#include "node/memory_holder.h"
 #include "slab/memory_keeper.h"
 
 namespace rhizome {
@@ -48,8 +47,9 @@ static_assert(sizeof(KeptLabel) == 72);
 
 class KeeperLink {
  public:
-  // Reaches the keeper, starting one where there is none, and takes over what it holds. Errors: there is no keeper.
-  static Result<std::unique_ptr<KeeperLink>> start(const KeeperOptions& options);
+  // Reaches the supervisor where it holds descriptors, else the keeper, and takes over what is held. Errors: nobody is
+  // there.
+  static Result<std::unique_ptr<KeeperLink>> start(KeeperOptions options);
 
   // What a former node of that configuration has left, checked and mapped.
   std::vector<KeptMemory> take(std::string_view tenant, uint32_t block_tokens);
@@ -65,21 +65,14 @@ class KeeperLink {
 
  private:
   using LabelBytes = std::array<std::byte, sizeof(KeptLabel)>;
-  struct Former {
-    std::vector<std::byte> label;
-    Descriptor descriptor;  // none: it was taken
-  };
 
-  KeeperLink(LocalSocket socket, Child child) : child_(std::move(child)), socket_(std::move(socket)) {}
-  Status claim();
-  Status send(KeeperVerb verb, std::span<const std::byte> label, std::span<const int> descriptors, uint64_t wait_ns);
-  void tell(KeeperVerb verb, std::span<const std::byte> label, std::span<const int> descriptors);
-  void give_up(const Error& why) REQUIRES(mutex_);
+  KeeperLink(std::unique_ptr<MemoryHolder> holder, std::vector<MemoryHolder::Held> former)
+      : holder_(std::move(holder)), former_(std::move(former)) {}
+  void note(const Status& told);
 
-  Child child_;
-  std::vector<Former> former_;
-  Mutex mutex_;
-  LocalSocket socket_ GUARDED_BY(mutex_);
+  const std::unique_ptr<MemoryHolder> holder_;
+  std::vector<MemoryHolder::Held> former_;  // those that were taken have no descriptor any more
+  std::atomic<bool> is_gone_{false};
 };
 
 // What the store of one domain hands over.

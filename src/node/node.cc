@@ -99,9 +99,9 @@ class Node::Loop {
   }
 
   // Before the domains are added. A node that has no keeper is one whose memory ends with it.
-  void reach_keeper(const KeeperOptions& options) {
-    if (options.socket_path.empty()) return;
-    Result<std::unique_ptr<KeeperLink>> link = KeeperLink::start(options);
+  void reach_keeper(KeeperOptions options) {
+    if (options.socket_path.empty() && options.supervision.held_max == 0) return;
+    Result<std::unique_ptr<KeeperLink>> link = KeeperLink::start(std::move(options));
     if (link) {
       keeper_ = std::move(*link);
     } else {
@@ -328,7 +328,7 @@ Result<std::unique_ptr<Node>> Node::start(NodeOptions options, Counters& counter
   Result<Poller> poller = Poller::create();
   if (!poller) return fail(poller.error());
   auto loop = std::make_unique<Loop>(options, std::move(*listener), std::move(*poller));
-  loop->reach_keeper(options.keeper);
+  loop->reach_keeper(std::move(options.keeper));
   for (DomainOptions& domain : domains) {
     const Status added = loop->add(std::move(domain), options);
     if (!added) return fail(added.error());

@@ -80,9 +80,9 @@ class Case(unittest.TestCase):
 
 
 class Running:
-    def __init__(self, words, env):
+    def __init__(self, words, env, pass_fds=()):
         self.process = subprocess.Popen(words, env=env, text=True, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                        pass_fds=pass_fds, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.lines = queue.Queue()
         self.said = []
         self.url = None
