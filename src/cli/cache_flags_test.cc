@@ -131,6 +131,32 @@ TEST(CacheFlags, ADaemonTakesSeveralTenants) {
   EXPECT_EQ(tenants_of({}, {{"RHIZOME_TENANT", "a,a"}}), "RHIZOME_TENANT names a twice");
 }
 
+TEST(CacheFlags, AListOfNothingNamesNobody) {
+  const std::string no_name = " is ''; a tenant is 1 to 64 printable characters";
+  for (const char* const text : {",", "a,,b", "a,", ",a", "\n", "a\n"}) {
+    EXPECT_EQ(tenants_of({}, {{"RHIZOME_TENANT", text}}).rfind("RHIZOME_TENANT" + no_name, 0), 0U) << text;
+    EXPECT_EQ(tenants_of({"--tenant", text, "--memory=1GiB"}).rfind("--tenant" + no_name, 0), 0U) << text;
+  }
+  for (const char* const text : {"[\",\"]", "[\"a\",\"\"]"}) {
+    const ConfigFile file("tenant = " + std::string(text) + "\n");
+    EXPECT_EQ(tenants_of({"--config=" + file.path()}).rfind("tenant in " + file.path() + no_name, 0), 0U) << text;
+  }
+}
+
+TEST(CacheFlags, AnEmptyListInAFileIsAnEmptyValue) {
+  for (const char* const command : {"daemon", "serve"}) {
+    for (const char* const name : {"tenant", "memory", "cache-dir"}) {
+      const ConfigFile file(std::string(name) + " = []\n");
+      const std::string said = tenants_of({"--config=" + file.path()}, {}, command);
+      EXPECT_EQ(said.rfind(std::string(name) + " in " + file.path() + " is ''", 0), 0U) << said;
+    }
+  }
+  for (const char* const text : {"exclusive = []\n", "[memory]\n", "[memory]\nx = []\n"}) {
+    const ConfigFile file(text);
+    EXPECT_FALSE(flags_of({"--config=" + file.path()})) << text;
+  }
+}
+
 TEST(CacheFlags, AnEngineHasOneTenant) {
   EXPECT_EQ(tenants_of({"--tenant=a", "--tenant=b"}, {}, "serve"), "b:4096");
   EXPECT_FALSE(more_than_a_tenant(*flags_of({"--tenant=a"})));

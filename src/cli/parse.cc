@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <istream>
+#include <memory>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -9,6 +12,19 @@
 
 namespace rhizome {
 namespace {
+
+// CLI11's reader. An empty list in a file is an empty value: CLI11 would look at the first of what is not there.
+class FlagFile : public CLI::ConfigTOML {
+ public:
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::vector<CLI::ConfigItem> read = CLI::ConfigTOML::from_config(input);
+    for (CLI::ConfigItem& item : read) {
+      const Flag* const flag = find_flag(item.name);
+      if (flag != nullptr && !flag->is_switch() && item.inputs.empty()) item.inputs.emplace_back();
+    }
+    return read;
+  }
+};
 
 // CLI11 reads words and files; what help says is made elsewhere, so nothing here carries text.
 struct Parser {
@@ -21,6 +37,7 @@ struct Parser {
 Parser::Parser(const CommandText& command) : app("", std::string(command.name)) {
   app.set_help_flag("");  // found before anything is parsed
   app.allow_config_extras(CLI::config_extras_mode::error);
+  app.config_formatter(std::make_unique<FlagFile>());
   for (const Flag& flag : cache_flags()) {
     const std::string name = "--" + std::string(flag.name);
     CLI::Option* option = nullptr;
@@ -32,7 +49,7 @@ Parser::Parser(const CommandText& command) : app("", std::string(command.name)) 
       option = app.add_option(name, values[std::string(flag.name)]);
     }
     if (flag.is_list && command.name == "daemon") {
-      option->join(',');
+      option->join();  // with line ends: given a comma, CLI11 would also divide at it, and "," into nothing at all
     } else {
       option->take_last();
     }
@@ -133,6 +150,7 @@ OrComplaint<Given> parse_flags(const CommandText& command, const std::vector<std
     } else {
       value.text = parser.values[std::string(flag.name)];
     }
+    if (flag.is_list) std::ranges::replace(value.text, '\n', ',');
     if (flag.is_switch()) {
       const auto text = switch_text(value.text);
       if (!text) return complain(value.source + " is '" + value.text + "'; it must be 1 or 0, or true or false");
