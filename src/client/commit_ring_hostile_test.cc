@@ -190,8 +190,10 @@ TEST_F(HostileRing, RecordsThatMakeNoSense) {
   for (const RingRecord& record :
        {noise, RingRecord{}, *record_of_frame(GoodbyeFrame{}, 1), *record_of_frame(AskStatsFrame{}, 1)}) {
     RingClient client(socket());
+    const uint64_t dropped = counters_->get(Counter::kClientsDroppedMisuse);
     ASSERT_EQ(client.submissions.push(record), RingOutcome::kDone);
     expect_dropped();
+    EXPECT_EQ(counters_->get(Counter::kClientsDroppedMisuse), dropped + 1);
   }
 }
 

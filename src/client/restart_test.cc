@@ -355,6 +355,21 @@ TEST_F(Restart, AKeeperThatIsStopped) {
   ::kill(keeper, SIGKILL);
 }
 
+TEST_F(Restart, ANodeThatCannotStartLeavesWhatWasThere) {
+  EXPECT_EQ(Node::start(node_options(socket(), 1024), *counters_).error().code, Code::kInvalidArgument);
+  EXPECT_FALSE(is_there(keeper_socket())) << "nothing was there";
+  {
+    Child child = start_node();
+    AttachedUser user(socket());
+    EXPECT_EQ(user.put(chain(1, 50)), 50u);
+    ASSERT_TRUE(child.signal(SIGKILL));
+    child.wait();
+  }
+  EXPECT_EQ(Node::start(node_options(socket(), 1024), *counters_).error().code, Code::kInvalidArgument);
+  ASSERT_TRUE(is_there(keeper_socket()));
+  EXPECT_EQ(start_here()->adoption().warm_blocks, 50u);
+}
+
 TEST_F(Restart, AKeeperEndsWhenItsNameIsGone) {
   Child keeper = start_child("Keeper", {{kKeeperVariable, keeper_socket()}});
   ASSERT_TRUE(comes_true([&] { return keeper_pid() != 0; }));

@@ -60,6 +60,8 @@ class KeeperLink {
   void drop(const KeptLabel& label);
   // False: it is gone, which the log says once.
   bool is_there();
+  // There was nothing to keep before this node.
+  bool is_new() const { return is_new_; }
   // The keeper ends, and what it holds goes: nobody is to come.
   void end();
 
@@ -67,11 +69,12 @@ class KeeperLink {
   using LabelBytes = std::array<std::byte, sizeof(KeptLabel)>;
 
   KeeperLink(std::unique_ptr<MemoryHolder> holder, std::vector<MemoryHolder::Held> former)
-      : holder_(std::move(holder)), former_(std::move(former)) {}
+      : holder_(std::move(holder)), former_(std::move(former)), is_new_(former_.empty()) {}
   void note(const Status& told);
 
   const std::unique_ptr<MemoryHolder> holder_;
   std::vector<MemoryHolder::Held> former_;  // those that were taken have no descriptor any more
+  const bool is_new_;
   std::atomic<bool> is_gone_{false};
 };
 

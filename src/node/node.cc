@@ -95,7 +95,8 @@ class Node::Loop {
     if (!domains_.empty()) domains_.front()->counters.set(Counter::kKeeperPresent, 0);
     domains_.clear();
     owned_.clear();
-    if (keeper_ != nullptr && is_started_) keeper_->end();
+    // A node that did not start leaves what a former one has left.
+    if (keeper_ != nullptr && (is_started_ || keeper_->is_new())) keeper_->end();
   }
 
   // Before the domains are added. A node that has no keeper is one whose memory ends with it.
@@ -180,6 +181,7 @@ class Node::Loop {
     }
     for (const uint64_t number : broken) {
       log_warning("a client is dropped: what is in its commit ring makes no sense");
+      domains_.front()->counters.add(Counter::kClientsDroppedMisuse);
       end(number);
     }
   }
