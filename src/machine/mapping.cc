@@ -8,6 +8,7 @@
 #include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -118,6 +119,15 @@ Status check_memory_file(int descriptor, uint64_t bytes, Mapping::Access access)
   return {};
 }
 
+// Past its limit for files, memory files too, a process is not refused but ended.
+Status check_file_limit(uint64_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+    return fail(Code::kResourceExhausted, "a file of this process may not be so long (ulimit -f)");
+  }
+  return {};
+}
+
 Status allocate(int descriptor, uint64_t bytes) {
   int failed = 0;
   do {
@@ -152,6 +162,8 @@ Result<Mapping> Mapping::shareable(uint64_t bytes, Sharing sharing) {
 }
 
 Result<Mapping> Mapping::memory_file(uint64_t bytes, Sharing sharing, unsigned int flags) {
+  const Status within_limit = check_file_limit(bytes);
+  if (!within_limit) return fail(within_limit.error());
   Mapping mapping;
   mapping.descriptor_ = ::memfd_create("rhizome", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
   if (mapping.descriptor_ < 0) return fail(error_from_errno(errno, "cannot create a memory file"));
@@ -219,6 +231,8 @@ Result<Mapping> Mapping::anonymous(uint64_t bytes, Pages pages) {
 
 Result<Mapping> Mapping::create_file(const std::string& path, uint64_t bytes, Pages pages) {
   if (bytes == 0) return fail(Code::kInvalidArgument, "a mapping has no bytes");
+  const Status within_limit = check_file_limit(bytes);
+  if (!within_limit) return fail(within_limit.error());
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (descriptor < 0) return fail(error_from_errno(errno, "cannot create the file to map"));
   // A file without its space would end the process at a later touch, when the disk is full.

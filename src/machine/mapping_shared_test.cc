@@ -11,12 +11,14 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "machine/files.h"
+#include "machine/forked_child.h"
 #include "machine/mapping.h"
 #include "machine/temporary_folder.h"
 
@@ -192,6 +194,23 @@ TEST(SharedMapping, IsFatalToWriteForThoseWhoOnlyRead) {
               if (other) touch(other->bytes().data(), true);
             }),
             SIGSEGV);
+}
+
+// In a child: a limit that was lowered stays so.
+TEST(SharedMapping, IsRefusedPastTheLimitForFiles) {
+  const TemporaryFolder folder;
+  ForkedChild child([&] {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+    limit.rlim_cur = kHuge - 1;
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
+    const auto shared = Mapping::shareable(kHuge);
+    if (shared || shared.error().code != Code::kResourceExhausted) return 3;
+    const auto named = Mapping::create_file(folder.path("file"), kHuge);
+    if (named || named.error().code != Code::kResourceExhausted) return 4;
+    return Mapping::shareable(kBytes) ? 0 : 5;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 TEST(SharedMapping, RefusesWhatIsNoMemoryFile) {
