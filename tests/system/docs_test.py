@@ -385,6 +385,7 @@ class Flags(program.Case):
         flags = (self.help_of(program.PROGRAM, 'serve', '--help') | self.help_of(program.PROGRAM, 'bench', '--help') |
                  self.help_of(program.PROGRAM, 'replay', '--help') |
                  self.help_of(program.PROGRAM, 'inspect', '--help') |
+                 self.help_of(program.PROGRAM, 'clear', '--help') |
                  self.help_of(program.STOCK_SERVER, '--help') | self.help_of(ROOT / 'examples/agents.py', '--help') |
                  self.help_of(ROOT / 'tools/setup', '--help') | self.help_of(program.PROGRAM, '--help') |
                  set(self.FLAG.findall((ROOT / 'examples/engine.c').read_text())) | {'--cflags', '--libs'})
