@@ -89,9 +89,10 @@ std::unique_ptr<CLI::App> make_parser(Typed& typed) {
                                         "rhizome bench");
   app->add_option("NAME", typed.name, "The benchmark: " + known_names())->required();
   app->add_option("CASE", typed.options.cases, "What of it; without one, all");
-  app->add_flag("--quick", typed.options.quick,
-                "Less of everything: agents with the two-layer model, under a minute; codec under a minute; the others "
-                "under 10 s");
+  app->add_flag(
+      "--quick", typed.options.quick,
+      "Less of everything: agents with the two-layer model, under a minute; codec and host, about a minute; the "
+      "others under 10 s");
   app->add_flag("--json", typed.options.json, "One JSON object on standard output and nothing else there");
   app->add_option("--model", typed.options.model,
                   "agents, codec: another GGUF model than the one that `make setup` fetched");

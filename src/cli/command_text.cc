@@ -97,8 +97,9 @@ constexpr CommandText kStats{
     "Say what a node holds, in memory and on disk, and what its engines had of it",
     "stats [--attach SOCKET] [--tenant NAME] [--json]",
     "Asks this host's node, or the one at SOCKET, for what it keeps for a tenant: in all, and for each keyspace, which "
-    "is what must be the same for two prompts to share blocks (the model's weights, first of all). What engines have "
-    "restored and computed comes from the counters of the processes that run now.",
+    "is what must be the same for two prompts to share blocks (the model's weights, first of all). --tenant says which "
+    "tenant of a daemon that has several. The last line is the sum over all engines that run now with this runtime "
+    "directory, whatever their tenant and node: what they kept in their own slots, and what they restored.",
     "rhizome stats                            the node of this host\n"
     "rhizome stats --json | jq .memory        the same for programs",
     false,
@@ -110,7 +111,9 @@ constexpr CommandText kClear{
     "clear [--attach SOCKET] [--tenant NAME] [--keyspace DIGITS] [--yes] [--json]",
     "Forgets all blocks of a tenant that nobody uses at the moment, or those of one keyspace: DIGITS are those that "
     "rhizome stats shows, or the first four or more of them. Asks before, on the terminal, unless --yes is given. "
-    "Images on disk stay until their place is needed, and a node that starts later may find them.",
+    "The memory stays with the node, for the blocks that come next. Images on disk stay until their place is needed, "
+    "and "
+    "a node that starts later may find them.",
     "rhizome clear           asks, then forgets\n"
     "rhizome clear --yes     does not ask\n"
     "rhizome clear --keyspace 1f2e3d4c     one model's blocks, as rhizome stats names it",

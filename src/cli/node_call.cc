@@ -85,7 +85,10 @@ OrComplaint<NodeInquiry> find_node(const NodeCall& call) {
   auto node = NodeInquiry::open(call.socket_path, call.tenant, 0);
   if (node) return std::move(*node);
   const NoTalk& why = node.error();
-  if (why.pid == 0) return complain("no node answers at " + call.socket_path + ": " + why.line);
+  if (why.pid == 0) {
+    return complain("no node answers at " + call.socket_path + ": " + why.line +
+                    " (rhizome daemon, serve and run start one)");
+  }
   const bool is_hinted = why.code == Code::kPermissionDenied && call.tenant.empty();
   return complain("the node of process " + std::to_string(why.pid) + ": " + why.line +
                   (is_hinted ? "; give --tenant" : ""));
@@ -105,6 +108,7 @@ OrComplaint<NodeStats> ask_stats(const NodeCall& call, NodeInquiry& node) {
       {"contexts", engines.get(Counter::kContexts)},
       {"prompts", engines.get(Counter::kLookups)},
       {"tokens_looked_up", engines.get(Counter::kTokensLookedUp)},
+      {"tokens_kept", engines.get(Counter::kTokensKept)},
       {"tokens_restored", engines.get(Counter::kTokensRestoredSlab) + engines.get(Counter::kTokensRestoredDisk) +
                               engines.get(Counter::kTokensRestoredLive)},
       {"tokens_computed", engines.get(Counter::kTokensComputedPrompt)}};

@@ -140,11 +140,13 @@ std::string stats_lines(const NodeStats& stats) {
     text += named("adopted", format_bytes(adopted) + " of a killed node's memory, which empties by and by");
   }
   const uint64_t looked_up = number_of(stats, "engines", "tokens_looked_up");
+  const uint64_t kept = number_of(stats, "engines", "tokens_kept");
   const uint64_t restored = number_of(stats, "engines", "tokens_restored");
   text += named("engines", std::to_string(number_of(stats, "engines", "contexts")) + " contexts, " +
                                std::to_string(number_of(stats, "engines", "prompts")) + " prompts of " +
-                               std::to_string(looked_up) + " tokens, restored " + std::to_string(restored) + " (" +
-                               percent(share(restored, looked_up)) + ")");
+                               std::to_string(looked_up) + " tokens: " + std::to_string(kept) + " (" +
+                               percent(share(kept, looked_up)) + ") kept in their slots, " + std::to_string(restored) +
+                               " (" + percent(share(restored, looked_up)) + ") restored");
   return text;
 }
 
@@ -164,7 +166,9 @@ std::string top_screen(const NodeSpan& span, size_t width) {
   const double looked_up = rates.of({Counter::kTokensLookedUp});
   const double restored = rates.of(kRestored);
   const double found = looked_up > 0 ? std::min(1.0, restored / looked_up) : 0;
-  line("restored", found, percent(found) + " of " + rates.text({Counter::kTokensLookedUp}, "tokens"));
+  line("restored", found,
+       percent(found) + " of " + rates.text({Counter::kTokensLookedUp}, "tokens") + ", kept " +
+           rates.text({Counter::kTokensKept}, "tokens"));
   text += named("prompts", rates.text({Counter::kLookups}, "") + ", " +
                                std::to_string(number_of(stats, "engines", "contexts")) + " contexts, " +
                                std::to_string(number_of(stats, "clients", "attached")) + " clients with this call");

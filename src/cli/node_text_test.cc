@@ -10,7 +10,7 @@ NodeStats some_stats() {
       "memory":{"capacity_bytes":1048576,"used_bytes":524288,"blocks":9},
       "disk":{"blocks":4,"alone":3,"capacity_bytes":4194304,"used_bytes":1048576},
       "index":{"runs":5,"bytes":2048},
-      "engines":{"contexts":1,"prompts":3,"tokens_looked_up":200,"tokens_restored":150}})");
+      "engines":{"contexts":1,"prompts":3,"tokens_looked_up":200,"tokens_kept":40,"tokens_restored":150}})");
 }
 
 NodeSpan some_span() {
@@ -24,6 +24,7 @@ NodeSpan some_span() {
   };
   set(Counter::kTokensLookedUp, 100, 300);
   set(Counter::kTokensRestoredSlab, 0, 50);
+  set(Counter::kTokensKept, 20, 60);
   set(Counter::kTokensRestoredLive, 10, 60);
   set(Counter::kEvictions, 5, 0);  // its process has ended
   span.seconds = 2;
@@ -36,7 +37,7 @@ TEST(NodeText, SaysWhatANodeHolds) {
             "  memory    512KiB of 1MiB, 9 blocks (50 %)\n"
             "  disk      1MiB of 4MiB, 4 blocks, 3 of them not in memory\n"
             "  index     2 keyspaces, 5 runs, 2KiB\n"
-            "  engines   1 contexts, 3 prompts of 200 tokens, restored 150 (75 %)\n");
+            "  engines   1 contexts, 3 prompts of 200 tokens: 40 (20 %) kept in their slots, 150 (75 %) restored\n");
 }
 
 NodeStats with_keyspaces(uint64_t count) {
@@ -102,7 +103,7 @@ TEST(NodeText, StandsWhatIsMissing) {
 TEST(NodeText, ShowsRates) {
   const std::string screen = top_screen(some_span(), 74);
   EXPECT_NE(screen.find("  memory    [##########----------] 512KiB of 1MiB, 9 blocks\n"), std::string::npos) << screen;
-  EXPECT_NE(screen.find("50 % of 100 tokens/s"), std::string::npos) << screen;
+  EXPECT_NE(screen.find("50 % of 100 tokens/s, kept 20 tokens/s\n"), std::string::npos) << screen;
   EXPECT_NE(screen.find("evicted 0 blocks/s"), std::string::npos) << screen;
   for (const std::string& line : {top_screen(some_span(), 20), top_screen(some_span(), 0)})
     EXPECT_EQ(line.find('['), std::string::npos) << line;

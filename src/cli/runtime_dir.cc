@@ -51,7 +51,9 @@ std::string counters_path(const std::string& directory, pid_t pid) {
 }
 
 bool is_counters_page(std::string_view name) {
-  return name.starts_with(kPrefixes[0]) && owner_of(name).has_value() && name.find('.') == std::string_view::npos;
+  if (!name.starts_with(kPrefixes[0]) || name.find('.') != std::string_view::npos) return false;
+  const auto pid = owner_of(name);
+  return pid && is_process_alive(*pid);
 }
 
 OrComplaint<CountersPage> CountersPage::create(const std::string& directory) {

@@ -18,7 +18,8 @@ namespace rhizome {
 // $XDG_RUNTIME_DIR/rhizome, else rhizome-<user id> under the temporary directory.
 std::string runtime_directory(const Environment& environment, uid_t user);
 
-// Where a process keeps its page of counters there, and whether a file of that name is one.
+// Where a process keeps its page of counters there, and whether a file of that name is one of a process that runs:
+// what a killed one left is not.
 std::string counters_path(const std::string& directory, pid_t pid);
 bool is_counters_page(std::string_view name);
 

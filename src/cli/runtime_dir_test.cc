@@ -98,9 +98,12 @@ TEST_F(RuntimeDirTest, RemovesPagesOfTheDeadOnly) {
 
 TEST(RuntimeDirectory, KnowsPagesOfCounters) {
   EXPECT_EQ(counters_path("/run/rhizome", 12), "/run/rhizome/counters-12");
-  EXPECT_TRUE(is_counters_page("counters-12"));
-  for (const char* const name : {"counters-12.scratch", "counters-x", "counters-", "node-12.sock", "node.sock", "12"})
+  const std::string own = "counters-" + std::to_string(::getpid());
+  EXPECT_TRUE(is_counters_page(own));
+  EXPECT_FALSE(is_counters_page("counters-4194305")) << "no process has that number";
+  for (const char* const name : {"counters-x", "counters-", "node-12.sock", "node.sock", "12"})
     EXPECT_FALSE(is_counters_page(name)) << name;
+  EXPECT_FALSE(is_counters_page(own + ".scratch"));
 }
 
 TEST_F(RuntimeDirTest, RefusesADirectoryThatOthersMayWriteTo) {
