@@ -92,7 +92,9 @@ NodeChoice::Found NodeChoice::find_host(const std::string& host_path) {
   }
   const NoTalk& why = node.error();
   if (why.code == Code::kNotFound || why.code == Code::kUnavailable) return Found::kNobody;
-  log_warning("this host's node (process {}) is not used: {}; this call keeps its cache for itself", why.pid, why.line);
+  const bool is_hinted = why.code == Code::kPermissionDenied && flags_.tenant.empty();
+  log_warning("this host's node (process {}) is not used: {}{}; this call keeps its cache for itself", why.pid,
+              why.line, is_hinted ? " (--tenant names one)" : "");
   return Found::kRefused;
 }
 

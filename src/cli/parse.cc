@@ -133,6 +133,9 @@ OrComplaint<Given> parse_flags(const CommandText& command, const std::vector<std
       return complain("the --config file: there is no flag '" + std::string(said.substr(kUnknown.size())) + "'");
     }
     return complain("the --config file: " + std::string(said));
+  } catch (const CLI::ExtrasError&) {
+    return complain(std::string(command.name) + ": there is no flag or argument '" + parser.app.remaining().front() +
+                    "' (rhizome " + std::string(command.name) + " --help)");
   } catch (const CLI::ParseError& error) {
     return complain(std::string(command.name) + ": " + error.what());
   }
