@@ -151,6 +151,7 @@ TEST_F(TrustTest, WhoIsNotServedIsToldSo) {
   EXPECT_TRUE(blue.is_welcome());
   EXPECT_EQ(blue_counters_->get(Counter::kClientsAttached), 1u);
   const uint64_t dropped = counters_->get(Counter::kClientsDroppedMisuse);
+  EXPECT_EQ(dropped, 0u) << "who is refused has misused nothing";
   EXPECT_FALSE(blue.ask(HelloFrame{.tenant = "red"}));
   EXPECT_EQ(counters_->get(Counter::kClientsDroppedMisuse), dropped + 1);
 }

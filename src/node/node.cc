@@ -270,8 +270,11 @@ class Node::Loop {
     }
     const Status served = found->second->serve_one();
     if (served) return;
-    const bool is_usual = served.error().code == Code::kUnavailable || served.error().code == Code::kCancelled;
-    if (!is_usual) {
+    const Code code = served.error().code;
+    if (code == Code::kPermissionDenied) {
+      // Well-formed, and told so; an engine of that tenant may ask every second.
+      log_once("node.no_tenant", "a client of a tenant that this node does not serve is refused");
+    } else if (code != Code::kUnavailable && code != Code::kCancelled) {
       log_warning("a client is dropped: {}", served.error().reason);
       domains_.front()->counters.add(Counter::kClientsDroppedMisuse);
     }
