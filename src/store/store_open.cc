@@ -98,7 +98,7 @@ void Store::recover(const Opened& keyspace) {
   for (const SlotRef slot : unknown)
     free_slot(slot);
   if (inserted_blocks > 0) {
-    log_info("{} blocks of this model ({} tokens) are warm from before", inserted_blocks,
+    log_info("keyspace {}: {} blocks ({} tokens) are warm from before", hex(keyspace.form.digest, 6), inserted_blocks,
              inserted_blocks * options_.block_tokens);
   }
 }

@@ -257,7 +257,7 @@ void Store::quarantine(const Opened& keyspace, const Handle& handle, uint32_t bl
   counters_.add(Counter::kQuarantines, blocks);
   log_once(what,
            "a stored block did not verify ({}): {} blocks of keyspace {} are forgotten and will be computed again",
-           what, blocks, hex(keyspace.form.digest, 8));
+           what, blocks, hex(keyspace.form.digest, 6));
 }
 
 }  // namespace rhizome

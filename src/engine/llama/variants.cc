@@ -52,9 +52,11 @@ KeyspaceId Variants::keyspace(VariantId variant) {
   }
   entry.keyspace = *opened;
   if (variant == 1) {
-    log_info("{}: blocks of {} tokens ({}), memory {}, keyspace {}{}", model_.name(), engine_.facts.block_tokens,
-             format_bytes(block_bytes), format_bytes(engine_.counters.get(Counter::kMemoryCapacity)),
-             hex(keyspace->digest(), 8), engine_.facts.plan.exact ? ", exact" : "");
+    // Attached, the memory is the node's, which says so itself.
+    const uint64_t memory_bytes = engine_.counters.get(Counter::kMemoryCapacity);
+    log_info("{}: blocks of {} tokens ({}){}, keyspace {}{}", model_.name(), engine_.facts.block_tokens,
+             format_bytes(block_bytes), memory_bytes > 0 ? ", memory " + format_bytes(memory_bytes) : "",
+             hex(keyspace->digest(), 6), engine_.facts.plan.exact ? ", exact" : "");
   }
   return entry.keyspace;
 }
