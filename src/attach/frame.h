@@ -75,6 +75,7 @@ struct WelcomeFrame {
   uint64_t session = 0;
   uint64_t budget_bytes = 0;  // that the node may use for slots
   uint32_t ring_records = 0;  // capacity of each ring; 0: none
+  uint32_t comes_back = 0;    // 1: when it ends its place is kept for it; 0: whoever likes takes it
 
   friend bool operator==(const WelcomeFrame&, const WelcomeFrame&) = default;
   template <class Self, class Fields>
@@ -85,6 +86,7 @@ struct WelcomeFrame {
     fields.number(self.session);
     fields.number(self.budget_bytes);
     fields.number(self.ring_records);
+    fields.number(self.comes_back);
   }
 };
 

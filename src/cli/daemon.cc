@@ -123,7 +123,7 @@ int keep_node(const CacheFlags& flags, const Environment& environment) {
   auto page = CountersPage::create(directory);
   if (!page) return refuse(kFailed, page.error());
   Counters& counters = page->counters();
-  auto node = OwnNode::start(flags, host_socket(directory), /*has_keeper=*/true, counters, std::move(supervision));
+  auto node = OwnNode::start(flags, host_socket(directory), NodeRole::kDaemon, counters, std::move(supervision));
   if (!node) return refuse(kFailed, why_no_node(node.error(), directory, flags));
   std::unique_ptr<MetricsServer> metrics;
   if (flags.metrics_port) {

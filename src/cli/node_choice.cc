@@ -14,7 +14,7 @@ namespace {
 // How often to look again while others are about to listen, or to become the node.
 constexpr int kStartTries = 40;
 constexpr uint64_t kRetryNs = 50'000'000;
-// A daemon that is started again has so long to be first; then how often to try to become the node.
+// Another node that is started has so long to be first; then how often to try to become it.
 constexpr uint64_t kGraceNs = 2'000'000'000;
 constexpr uint64_t kTakeOverNs = 1'000'000'000;
 constexpr uint64_t kHostToken = 1;
@@ -84,7 +84,7 @@ NodeChoice::Found NodeChoice::find_host(const std::string& host_path) {
   if (node) {
     auto watch = ProcessWatch::of_peer(node->socket());
     if (!watch) return Found::kNobody;
-    host_ = std::make_unique<ProcessWatch>(std::move(*watch));
+    if (!node->comes_back()) host_ = std::make_unique<ProcessWatch>(std::move(*watch));
     socket_path_ = host_path;
     memory_bytes_ = node->memory_bytes();
     say_attached(*node, flags_);
@@ -101,7 +101,7 @@ NodeChoice::Found NodeChoice::find_host(const std::string& host_path) {
 // Silent where it works: then everything is as if there were no nodes. Only the host's node has a keeper: nobody looks
 // for what was left elsewhere.
 Code NodeChoice::become_node(const std::string& path, bool is_host) {
-  auto node = OwnNode::start(flags_, path, is_host, counters_);
+  auto node = OwnNode::start(flags_, path, is_host ? NodeRole::kHost : NodeRole::kPrivate, counters_);
   if (!node) {
     const Error& why = node.error();
     if (why.code != Code::kAlreadyExists) log_warning("no memory is shared: {} ({})", why.reason, path);
@@ -118,7 +118,7 @@ void NodeChoice::choose_at(const std::string& host_path, const std::string& priv
   for (int tries = 0; tries < kStartTries; ++tries) {
     const Found found = find_host(host_path);
     if (found == Found::kAttached) {
-      watch_host();
+      if (host_) watch_host();
       return;
     }
     if (found == Found::kRefused) break;
@@ -150,11 +150,11 @@ void NodeChoice::follow_host(const std::stop_token& stop) {
     static_cast<void>(poller_->remove(host_->descriptor()));
     rest(kGraceNs);
     while (!stop.stop_requested() && !take_over()) {
-      if (!host_->has_ended()) break;
+      if (!host_ || !host_->has_ended()) break;
       rest(kTakeOverNs);
     }
     const MutexLock lock(mutex_);
-    if (own_) return;
+    if (own_ || !host_) return;
   }
 }
 
@@ -164,10 +164,11 @@ bool NodeChoice::take_over() {
   if (other) {
     auto watch = ProcessWatch::of_peer(other->socket());
     if (watch) host_ = std::make_unique<ProcessWatch>(std::move(*watch));
+    if (other->comes_back()) host_.reset();
     return false;
   }
   if (other.error().pid != 0) return false;  // somebody is there, and does not take us
-  auto node = OwnNode::start(flags_, path, /*has_keeper=*/true, counters_);
+  auto node = OwnNode::start(flags_, path, NodeRole::kHost, counters_);
   if (!node) {
     const Error& why = node.error();
     if (why.code != Code::kAlreadyExists) log_once("host.take_over", "there is no node any more: {}", why.reason);

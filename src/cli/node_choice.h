@@ -1,8 +1,9 @@
 // Which node the engine of a `serve` or `run` attaches to: this host's, the one that was named, or one in this process.
 //
 // By default that is the host's node. Where there is none this process becomes it; where it does not take us (another
-// tenant, blocks of another size) this process keeps one for its own engine alone. When the host's node ends, whoever
-// was attached to it by default becomes it: of several exactly one, and the others' engines attach to that one. What
+// tenant, blocks of another size) this process keeps one for its own engine alone. When the host's node ends that a
+// `serve` or `run` was, whoever was attached to it by default becomes it: of several exactly one, and the others'
+// engines attach to that one. A daemon is waited for: it has flags of its own, and who runs it starts it again. What
 // the host's node holds outlives it when it is killed, for whoever is the next (node/keeper.h).
 //
 // Thread-safety: belongs to one thread; made and destroyed by the same.
@@ -65,8 +66,9 @@ class NodeChoice {
 
   Mutex mutex_;
   std::unique_ptr<OwnNode> own_ GUARDED_BY(mutex_);
-  std::unique_ptr<ProcessWatch> host_;  // of who is the host's node; the thread's, once that runs
-  std::unique_ptr<Poller> poller_;      // wakes the thread
+  std::unique_ptr<ProcessWatch>
+      host_;                        // of who is the host's node, unless that comes back; the thread's, once that runs
+  std::unique_ptr<Poller> poller_;  // wakes the thread
   Thread thread_;
 };
 

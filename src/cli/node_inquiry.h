@@ -33,6 +33,7 @@ class NodeInquiry {
   pid_t pid() const { return pid_; }
   uint32_t block_tokens() const { return welcome_.block_tokens; }
   uint64_t memory_bytes() const { return welcome_.budget_bytes; }
+  bool comes_back() const { return welcome_.comes_back != 0; }
   const LocalSocket& socket() const { return socket_; }
 
   // The reply to a question of that kind; else what the node says instead.

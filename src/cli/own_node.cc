@@ -70,8 +70,8 @@ std::string private_socket(const std::string& runtime_directory) {
   return runtime_directory + "/node-" + std::to_string(own_pid()) + ".sock";
 }
 
-Result<std::unique_ptr<OwnNode>> OwnNode::start(const CacheFlags& flags, const std::string& socket_path,
-                                                bool has_keeper, Counters& counters, Supervision supervision) {
+Result<std::unique_ptr<OwnNode>> OwnNode::start(const CacheFlags& flags, const std::string& socket_path, NodeRole role,
+                                                Counters& counters, Supervision supervision) {
   std::vector<std::unique_ptr<Counters>> of_tenants;
   std::vector<std::string> tenants;
   for (const TenantShare& share : flags.tenants) {
@@ -79,7 +79,8 @@ Result<std::unique_ptr<OwnNode>> OwnNode::start(const CacheFlags& flags, const s
     if (flags.tenants.size() > 1) of_tenants.push_back(Counters::local());
   }
   NodeOptions options = node_options(flags, socket_path, of_tenants);
-  if (has_keeper) options.keeper = keeper_at(socket_path);
+  options.comes_back = role == NodeRole::kDaemon;
+  if (role != NodeRole::kPrivate) options.keeper = keeper_at(socket_path);
   options.keeper.supervision = std::move(supervision);
   Counters& first = of_tenants.empty() ? counters : *of_tenants.front();
   std::unique_ptr<OwnNode> own(new OwnNode(counters, std::move(of_tenants), std::move(tenants)));

@@ -23,15 +23,21 @@ std::string host_socket(const std::string& runtime_directory);
 // Where the node listens that this process keeps for its own engine alone.
 std::string private_socket(const std::string& runtime_directory);
 
+enum class NodeRole : uint8_t {
+  kPrivate,  // of one engine: nobody looks for it once it has ended
+  kHost,     // of a call that serves or runs something: when it ends, one of those that use it takes its place
+  kDaemon,   // the host's, too, and will be started again when it ends
+};
+
 class OwnNode {
  public:
   // Errors as Node::start(). kAlreadyExists: another node is there, or about to be. At the host's socket, also node.pid
-  // is written. `has_keeper`: its memory outlives it by a while, for the next node at that socket (node/keeper.h),
-  // or is held by the supervisor of the service, where that holds descriptors.
+  // is written. Unless it is private its memory outlives it by a while, for the next node at that socket
+  // (node/keeper.h), or is held by the supervisor of the service, where that holds descriptors.
   // `counters` must outlive the node. Several tenants count for themselves, and there is their sum, as of the last
   // publish_counters().
-  static Result<std::unique_ptr<OwnNode>> start(const CacheFlags& flags, const std::string& socket_path,
-                                                bool has_keeper, Counters& counters, Supervision supervision = {});
+  static Result<std::unique_ptr<OwnNode>> start(const CacheFlags& flags, const std::string& socket_path, NodeRole role,
+                                                Counters& counters, Supervision supervision = {});
   // Ends the sessions of its clients; takes the socket and node.pid away.
   ~OwnNode();
   OwnNode(const OwnNode&) = delete;

@@ -165,7 +165,8 @@ Result<ClientSession::Answer> ClientSession::on(const HelloFrame& hello, std::ve
   Answer welcome{WelcomeFrame{.block_tokens = block_tokens,
                               .incarnation = domain_->incarnation,
                               .session = number_,
-                              .budget_bytes = domain_->budget_bytes},
+                              .budget_bytes = domain_->budget_bytes,
+                              .comes_back = domain_->comes_back ? 1u : 0u},
                  {lease_memory_.descriptor(), notice_memory_.descriptor()}};
   add_ring(welcome);
   return welcome;

@@ -41,6 +41,7 @@ struct NodeDomain {
   Counters& counters;
   uint64_t incarnation = 0;
   uint64_t budget_bytes = 0;
+  bool comes_back = false;
   uint64_t staging_bytes_max = 0;
   uint64_t pinned_bytes_max = 0;
   uint64_t pinned_grace_ns = 0;

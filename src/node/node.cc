@@ -124,6 +124,7 @@ class Node::Loop {
                        .counters = given != nullptr ? *given : *owned.counters,
                        .incarnation = incarnation_,
                        .budget_bytes = budget_bytes,
+                       .comes_back = common.comes_back,
                        .staging_bytes_max = common.staging_bytes_max,
                        .pinned_bytes_max = common.pinned_bytes_max == 0 ? budget_bytes : common.pinned_bytes_max,
                        .pinned_grace_ns = common.pinned_grace_ns,

@@ -51,6 +51,8 @@ struct NodeOptions {
   KeeperOptions keeper = {};
   // How fast blocks are copied out of what a former node has left, while nobody needs the room.
   uint64_t moved_bytes_per_second = 200 << 20;
+  // Its clients are told that it will be there again, so that none of them takes its place.
+  bool comes_back = false;
   uint32_t clients_max = 256;
   uint64_t staging_bytes_max = 1ull << 30;  // of one client
   bool takes_commits_by_ring = true;        // false: over the socket alone, by the node's thread

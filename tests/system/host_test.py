@@ -296,7 +296,7 @@ class Host(program.Case):
         self.expect_shared(second, third)
 
     def test_a_killed_node_stops_nobody(self):
-        node = self.daemon()
+        node = self.engine()
         engines = [self.engine(), self.engine()]
         answers = self.answers(engines[0])
         node.process.kill()
@@ -362,8 +362,36 @@ class Host(program.Case):
         # After an end in good order everything begins anew.
         self.assertEqual(self.said(self.engine(), 'blocks are warm'), 0)
 
+    def test_a_killed_daemon_is_waited_for(self):
+        """It has other flags than those who use it, and tenants that they do not know."""
+        node = self.daemon('--tenant', 'one,two')
+        engines = {name: self.engine('--tenant', name) for name in ('one', 'two')}
+        answers = {name: self.answers(engine) for name, engine in engines.items()}
+        node.process.kill()
+        node.process.wait()
+        for engine in engines.values():
+            self.store_until(engine, 'the node is gone')
+        # Longer than others wait before they take a node's place.
+        time.sleep(4)
+        for name, engine in engines.items():
+            self.assertEqual(self.answers(engine), answers[name])
+        self.assertNotIn('node.sock', [name for name in self.pages() if self.listens(name)])
+        self.daemon('--tenant', 'one,two').wait_for_line(r'\d+ blocks are warm from the node before')
+        for name, engine in engines.items():
+            self.store_until(engine, 'attached to the node again')
+            self.assertEqual(self.said(engine, 'this process is it now'), 0)
+            self.expect_shared(engine, self.engine('--tenant', name))
+
+    def listens(self, name):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
+            try:
+                other.connect(str(self.runtime / name))
+            except OSError:
+                return False
+            return True
+
     def test_who_takes_over_from_a_killed_node_has_its_memory(self):
-        node = self.daemon()
+        node = self.engine()
         engine = self.engine()
         answers = self.answers(engine)
         node.process.kill()
