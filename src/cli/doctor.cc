@@ -104,8 +104,9 @@ Check check_open_files() {
   Check check{"open files limit", Offer::kNo, "", "a node takes fewer clients, and a large disk fewer segments"};
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return check;
-  check.offer = limit.rlim_cur >= 4096 ? Offer::kYes : Offer::kLess;
-  check.found = limit.rlim_cur == RLIM_INFINITY ? "none" : std::to_string(limit.rlim_cur);
+  // A node takes as many as it may.
+  check.offer = limit.rlim_max >= 4096 ? Offer::kYes : Offer::kLess;
+  check.found = limit.rlim_max == RLIM_INFINITY ? "none" : std::to_string(limit.rlim_max);
   return check;
 }
 

@@ -9,6 +9,7 @@
 #include "machine/clock.h"
 #include "machine/files.h"
 #include "machine/host.h"
+#include "machine/process.h"
 #include "machine/thread.h"
 #include "node/keeper.h"
 #include "node/node.h"
@@ -72,6 +73,8 @@ std::string private_socket(const std::string& runtime_directory) {
 
 Result<std::unique_ptr<OwnNode>> OwnNode::start(const CacheFlags& flags, const std::string& socket_path, NodeRole role,
                                                 Counters& counters, Supervision supervision) {
+  // One for each chunk of each tenant, and some for each client.
+  take_all_descriptors();
   std::vector<std::unique_ptr<Counters>> of_tenants;
   std::vector<std::string> tenants;
   for (const TenantShare& share : flags.tenants) {

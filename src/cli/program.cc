@@ -18,6 +18,7 @@
 #include "cli/reference.h"
 #include "cli/serve.h"
 #include "cli/session.h"
+#include "machine/process.h"
 #include "node/keeper.h"
 #include "telemetry/log.h"
 
@@ -49,6 +50,7 @@ int replay(const std::vector<std::string>& arguments) {
 // What a node with a keeper starts, and nobody else.
 int keeper(const std::vector<std::string>& arguments) {
   if (arguments.size() != 1) return wrong_call("keeper is what a node starts to hold its memory, not for a call");
+  take_all_descriptors();
   return run_keeper(arguments.front()) ? kDone : kFailed;
 }
 

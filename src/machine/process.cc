@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +23,9 @@
 
 namespace rhizome {
 namespace {
+
+// The limit before take_all_descriptors(); 0: it was not called, or took nothing.
+std::atomic<rlim_t> given_descriptors{0};
 
 std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
@@ -78,6 +83,14 @@ bool redirect(const std::string& path, int flags, int target) {
   return done;
 }
 
+void give_descriptor_limit_back() {
+  rlimit limit{};
+  const rlim_t given = given_descriptors.load(std::memory_order_relaxed);
+  if (given == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min(given, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 [[noreturn]] void run_child(const Prepared& prepared) {
   const SpawnOptions& options = *prepared.options;
   sigset_t none;
@@ -85,6 +98,7 @@ bool redirect(const std::string& path, int flags, int target) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   // Ignored signals stay ignored over exec; a child that never hears of a broken pipe would spin.
   ::signal(SIGPIPE, SIG_DFL);
+  give_descriptor_limit_back();
   if (options.own_process_group) ::setpgid(0, 0);
   if (options.die_with_parent) {
     if (::prctl(PR_SET_PDEATHSIG, options.death_signal) != 0) report_and_exit(prepared.report);
@@ -105,6 +119,14 @@ ExitStatus exit_status(int status) {
 }
 
 }  // namespace
+
+void take_all_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  const rlim_t given = limit.rlim_cur;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) given_descriptors.store(given, std::memory_order_relaxed);
+}
 
 Result<Child> Child::spawn(const std::vector<std::string>& argv, const SpawnOptions& options) {
   if (argv.empty() || argv[0].empty()) return fail(Code::kInvalidArgument, "there is no program to start");

@@ -38,6 +38,10 @@ struct SpawnOptions {
   bool own_process_group = false;
 };
 
+// As many descriptors as this process may have at most. Processes that it starts get the limit that it was started
+// with: some of them cannot bear numbers above a thousand. May be called from any thread.
+void take_all_descriptors();
+
 // A child process. Destroyed while it runs, it is killed and reaped.
 //
 // Thread-safety: belongs to one thread at a time.

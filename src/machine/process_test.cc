@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 
 #include "machine/clock.h"
 #include "machine/files.h"
+#include "machine/forked_child.h"
 #include "machine/host.h"
 #include "machine/temporary_folder.h"
 
@@ -88,6 +90,23 @@ TEST_F(Processes, GetAChangedEnvironment) {
       "kept,new,a=b c,\n");
   EXPECT_EQ(output_of("env | grep -c RHIZOME_TEST_REPLACED=", options), "1\n");
   EXPECT_STREQ(::getenv("RHIZOME_TEST_REPLACED"), "old");
+}
+
+// In a child: a limit that was lowered stays so.
+TEST_F(Processes, GetTheDescriptorLimitThatTheirParentGot) {
+  ForkedChild child([&] {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < 40) return 1;
+    limit.rlim_cur = 30;
+    limit.rlim_max = 40;
+    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 2;
+    if (output_of("ulimit -Sn") != "30\n") return 3;
+    take_all_descriptors();
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur != 40) return 4;
+    take_all_descriptors();
+    return output_of("ulimit -Sn") == "30\n" ? 0 : 5;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 TEST_F(Processes, ReadAndWriteFiles) {

@@ -2,8 +2,10 @@
 ends."""
 import json
 import os
+import pathlib
 import pty
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -97,6 +99,23 @@ class Host(program.Case):
         second = self.daemon()
         self.assertEqual((self.runtime / 'node.pid').read_text(), f'{second.process.pid}\n')
         self.assertEqual(self.pages(), [f'counters-{second.process.pid}', 'node.pid', 'node.sock', 'node.sock.keeper'])
+
+    def test_a_node_takes_all_descriptors_that_it_may(self):
+        """Chunks and clients take descriptors, and most systems give a thousand to begin with."""
+        given = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, given[1]), given[1]))
+        try:
+            node = self.daemon()
+            inherited = self.call('run', '--attach', self.socket, '--', 'sh', '-c', 'ulimit -Sn').stdout
+            alone = self.call('run', '--attach', 'none', '--', 'sh', '-c', 'ulimit -Sn').stdout
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, given)
+        children = pathlib.Path(f'/proc/{node.process.pid}/task/{node.process.pid}/children').read_text().split()
+        self.assertEqual(len(children), 1, 'the keeper')
+        for process in (node.process.pid, *map(int, children)):
+            self.assertEqual(resource.prlimit(process, resource.RLIMIT_NOFILE), (given[1], given[1]))
+        # What is started gets what there was.
+        self.assertEqual((inherited, alone), (f'{min(256, given[1])}\n',) * 2)
 
     def test_calls_of_the_daemon(self):
         done = self.call('daemon', '--help')
@@ -251,6 +270,7 @@ class Host(program.Case):
                  (['--tenant', 'a,b=300MiB'], 'more than --memory'), (['--tenant', 'a=1MiB'], 'at least 4MiB'),
                  (['--tenant', 'x' * 65], '1 to 64 printable'),
                  (['--tenant', ''], "--tenant is ''"), (['--tenant', 'a b'], '1 to 64 printable'),
+                 (['--tenant', 'a,,b'], "--tenant is ''"),
                  (['--tenant', 'a,b', '--disk', '100MiB'], '--disk, which is divided')]
         for words, part in cases:
             with self.subTest(words=words):
