@@ -3,6 +3,8 @@
 #include <span>
 #include <utility>
 
+#include <unistd.h>
+
 #include "machine/clock.h"
 
 namespace rhizome {
@@ -21,6 +23,9 @@ tl::expected<NodeInquiry, NoTalk> NodeInquiry::open(const std::string& socket_pa
   if (!socket) return tl::unexpected(NoTalk{socket.error().code, socket.error().reason, 0});
   const Result<PeerCredentials> peer = socket->peer_credentials();
   if (!peer) return tl::unexpected(NoTalk{peer.error().code, peer.error().reason, 0});
+  if (peer->uid != ::geteuid()) {
+    return tl::unexpected(NoTalk{Code::kUnauthenticated, "it is another user's", peer->pid});
+  }
   NodeInquiry inquiry(std::move(*socket), peer->pid);
   const auto welcome = inquiry.ask<WelcomeFrame>(HelloFrame{.block_tokens = block_tokens, .tenant = tenant});
   if (!welcome) return tl::unexpected(welcome.error());

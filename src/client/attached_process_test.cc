@@ -14,11 +14,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "attach/frame.h"
 #include "client/attached_user_fixture.h"
 #include "machine/clock.h"
+#include "machine/forked_child.h"
 #include "machine/host.h"
 #include "machine/local_socket.h"
 #include "machine/mapping.h"
@@ -144,6 +146,30 @@ TEST_F(AttachedProcess, ClientsThatAreKilledLeaveNothing) {
   own.hit = Hit();
   own.close();
   expect_nothing_held(*node, node->store());
+}
+
+// What it handed over would be believed.
+TEST(AttachedToAnother, ANodeOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs to be another user";
+  constexpr uid_t kNobody = 65534;
+  const TemporaryFolder folder;
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
+  const std::string path = folder.path("run/node.sock");
+  ForkedChild other([&] {
+    if (::setuid(kNobody) != 0) return 1;
+    const Result<LocalListener> listener = LocalListener::listen(path);
+    if (!listener) return 2;
+    for (;;)
+      pause_thread(1'000'000'000);
+  });
+  const auto counters = Counters::local();
+  Result<std::unique_ptr<Client>> client = fail(Code::kNotFound, "");
+  while (!client && (client.error().code == Code::kNotFound || client.error().code == Code::kUnavailable)) {
+    pause_thread(1'000'000);
+    client = make_attached_client({.socket_path = path, .staging_bytes = 1 << 20}, *counters);
+  }
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().code, Code::kPermissionDenied);
 }
 
 TEST_F(AttachedProcess, ANodeThatComesAndGoes) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "attach/commit_rings.h"
 #include "attach/shared_page.h"
@@ -13,6 +14,9 @@ namespace rhizome {
 Result<std::unique_ptr<AttachedSession>> AttachedSession::attach(const AttachedOptions& options) {
   Result<LocalSocket> socket = LocalSocket::connect(options.socket_path, monotonic_now_ns() + options.reply_wait_ns);
   if (!socket) return fail(socket.error());
+  const Result<PeerCredentials> peer = socket->peer_credentials();
+  if (!peer) return fail(peer.error());
+  if (peer->uid != ::geteuid()) return fail(Code::kPermissionDenied, "the node is another user's");
   auto session = std::unique_ptr<AttachedSession>(new AttachedSession(std::move(*socket), options.reply_wait_ns));
   const Status begun = session->begin(options);
   if (!begun) return fail(begun.error());

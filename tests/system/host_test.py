@@ -569,6 +569,25 @@ class Host(program.Case):
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(f'the runtime directory {self.runtime} cannot be used', done.stderr)
 
+    @unittest.skipIf(os.geteuid() != 0, 'needs to be another user')
+    def test_a_node_of_another_user(self):
+        """What it says would be believed; here it says nothing at all."""
+        self.runtime.mkdir()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(self.socket))
+            # Who listens is who called listen().
+            os.seteuid(65534)
+            try:
+                listener.listen()
+            finally:
+                os.seteuid(0)
+            for words in (['stats'], ['clear', '--yes'], ['run', '--attach', self.socket, '--', 'true']):
+                with self.subTest(words=words):
+                    done = self.call(*words)
+                    self.assertEqual((done.returncode, done.stdout), (1, ''), done.stderr)
+                    self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                    self.assertIn("it is another user's\n", done.stderr)
+
 
 if __name__ == '__main__':
     unittest.main()
