@@ -81,6 +81,7 @@ Status all_at_once(HostStage& stage, Fleet& fleet, const std::string& model) {
   for (const ChatAnswer& answer : answers) {
     if (!answer.ok()) return fail(Code::kUnavailable, "a request was not answered");
     computed += answer.computed_tokens;
+    stage.report.answered(answer.text);
     stage.progress.step();
   }
   const uint64_t prompt = answers.front().prompt_tokens;

@@ -61,6 +61,7 @@ Status run_host_hits(HostStage& stage) {
   report.section("hits", with_commas(count) + " hits on 1,024 tokens: looked up, one block read, let go", "", "");
   report.row("under a filter that ends the process at any system call", "", clean->success() ? "all full" : "ended");
   report.row("bytes of blocks copied", "", with_commas(tally->bytes));
+  report.answered("hits " + std::to_string(tally->done));
   report.figure("hit_syscalls", clean->success() ? 0 : 1);
   report.figure("hit_copied_bytes", static_cast<double>(tally->bytes));
   return {};
@@ -94,6 +95,7 @@ Status run_host_pointers(HostStage& stage) {
                                       .agents = kMiB,
                                       .seed = kAgents});
     if (!copied) return fail(copied.error());
+    stage.report.answered("pointers " + std::to_string(pointed->done));
     pointer_ns.push_back(pointed->median_ns);
     copy_ns.push_back(copied->median_ns);
     ratios.push_back(pointed->median_ns / copied->median_ns);
@@ -133,6 +135,7 @@ Status run_host_stores(HostStage& stage) {
     const auto read = (*part)->ask({.verb = HostVerb::kReadAll, .count = kBlocks, .first = uint64_t{round} * kBlocks});
     if (!read) return fail(read.error());
     if (read->done != kBlocks || read->wrong > 0) stage.report.failure("stores: what was stored is not there");
+    stage.report.answered("stores " + std::to_string(read->bytes));
     store_ns.push_back(stored->median_ns);
     memcpy_ns.push_back(plain_ns);
     ratios.push_back(plain_ns / stored->median_ns);
@@ -168,6 +171,7 @@ Status run_host_memory(HostStage& stage) {
     for (const auto& reader : parts) {
       const auto read = reader->ask({.verb = HostVerb::kReadAll, .count = blocks});
       if (!read) return fail(read.error());
+      stage.report.answered("memory " + std::to_string(read->bytes));
       if (read->done != blocks || read->wrong > 0) stage.report.failure("memory: a reader did not find all blocks");
     }
     uint64_t total = proportional_set_bytes(own_pid());
@@ -221,6 +225,7 @@ Status run_host_flood(HostStage& stage) {
     if (!asked) return fail(asked.error());
     floods += asked->done;
     lost += flooded->lost;
+    stage.report.answered("flood " + std::to_string(quiet->done + quiet->lost));
     stage.progress.step();
     // Who was not given a processor in time uses nothing, and what nobody uses leaves.
     if (quiet->done < count / 2 || flooded->done < count / 2) continue;

@@ -319,6 +319,7 @@ Status run_host_kills(HostStage& stage) {
   report.row("something stayed held, a file or a descriptor open", "", with_commas(tally.leaks));
   report.row("wrong bytes", "", with_commas(tally.wrong));
   report.row("somebody did not answer", "", with_commas(tally.hangs));
+  report.answered("kills " + std::to_string(tally.cases));
   report.figure("kill_cases", tally.cases);
   report.figure("kill_leaks", tally.leaks);
   report.figure("kill_wrong_bytes", static_cast<double>(tally.wrong));
@@ -372,6 +373,7 @@ Status run_host_restart(HostStage& stage) {
                  "", "after");
   report.row("warm", "", fixed(*std::ranges::min_element(warm) * 100, 1) + " %");
   report.row("until the new one answers", "", milliseconds(median(seconds)));
+  report.answered("restart " + std::to_string(agents));
   report.figure("restart_warm_share", *std::ranges::min_element(warm));
   return {};
 }

@@ -117,6 +117,7 @@ Status fill(const Sides& sides, Embedded& embedded, uint64_t& next) {
 }
 
 void report_rounds(Report& report, const char* what, const Rounds& rounds) {
+  report.answered(std::string(what) + " " + std::to_string(rounds.hits + rounds.lost));
   report.row(what, fixed(median(rounds.embedded_ns), 0) + " ns", fixed(median(rounds.attached_ns), 0) + " ns");
 }
 
@@ -251,6 +252,7 @@ Status run_host_recency(HostStage& stage) {
                  "own memory", "another's");
   report.row("blocks that fit", with_commas(own_blocks), with_commas((*node)->blocks()));
   report.row("still there", with_commas(*own), with_commas(*other));
+  report.answered("recency " + std::to_string(churned));
   report.figure("attached_recency_share", *own == 0 ? 0 : static_cast<double>(*other) / *own);
   return {};
 }
