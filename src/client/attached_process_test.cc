@@ -279,6 +279,25 @@ TEST_F(HostileClient, IsDroppedAndTheOthersNoticeNothing) {
   ::close(ends[1]);
 }
 
+TEST_F(HostileClient, WhoSaysNothingGivesItsPlaceBack) {
+  NodeOptions few = options();
+  few.clients_max = 2;
+  few.pinned_grace_ns = 50'000'000;  // looked at twice as often
+  few.hello_wait_ns = 50'000'000;
+  const auto node = std::move(*Node::start(std::move(few), *counters_));
+  AttachedUser good(socket());
+  const auto prompt = chain(1, 4);
+  EXPECT_EQ(good.put(prompt), 4u);
+  LocalSocket silent = connect();
+  std::array<std::byte, 16> room{};
+  const Result<ReceivedMessage> end = silent.receive(room, soon());
+  EXPECT_TRUE(end && end->has_ended);
+  AttachedUser next(socket());
+  EXPECT_EQ(next.get(prompt), 4u);
+  EXPECT_EQ(good.get(prompt), 4u);
+  EXPECT_EQ(node->over_quota_count(), 0u);
+}
+
 TEST_F(HostileClient, NumbersThatPointNowhereAreRefused) {
   const auto node = std::move(*Node::start(options(), *counters_));
   AttachedUser good(socket());

@@ -36,7 +36,11 @@ uint64_t ClientSession::kept_bytes(bool by_nobody) const {
 }
 
 Status ClientSession::check_quota(uint64_t now_ns) {
-  if (!is_welcomed_) return {};
+  if (!is_welcomed_) {
+    // All domains of a node have the same patience.
+    if (now_ns - began_ns_ < domains_.front()->hello_wait_ns) return {};
+    return fail(Code::kDeadlineExceeded, "it has not said hello");
+  }
   ask_to_unmap();
   if (kept_bytes(false) <= domain_->pinned_bytes_max) {
     over_quota_since_ns_ = 0;

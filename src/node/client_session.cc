@@ -26,6 +26,7 @@ ClientSession::ClientSession(const NodeDomains& domains, LocalSocket socket, Pro
       watch_(std::move(watch)),
       number_(number),
       on_broken_(std::move(on_broken)),
+      began_ns_(monotonic_now_ns()),
       room_(kMessageBytesMax) {}
 
 ClientSession::~ClientSession() {

@@ -45,6 +45,7 @@ struct NodeDomain {
   uint64_t staging_bytes_max = 0;
   uint64_t pinned_bytes_max = 0;
   uint64_t pinned_grace_ns = 0;
+  uint64_t hello_wait_ns = 0;
   bool takes_commits_by_ring = true;
   std::string tenant;
   // Whoever commits shows the blocks and then takes the lock; whoever looks before he waits does so with the lock.
@@ -73,7 +74,8 @@ class ClientSession {
 
   // client_quota.cc
   // Now and then: asks the client to unmap what has gone, and looks at what it keeps from going. An error: it has kept
-  // more than it may for too long; it has been told, and the session is over.
+  // more than it may for too long, and has been told (kResourceExhausted), or has not said hello in time
+  // (kDeadlineExceeded); the session is over.
   Status check_quota(uint64_t now_ns);
   // Of chunks that are gone but for the client's mapping, when that was last looked at.
   uint64_t retired_bytes() const { return retired_bytes_; }
@@ -143,6 +145,7 @@ class ClientSession {
   std::vector<Retired> retired_;
   uint64_t retired_bytes_ = 0;
   uint32_t unmap_generation_ = 0;
+  const uint64_t began_ns_;
   uint64_t over_quota_since_ns_ = 0;  // 0: it is not
   std::vector<std::byte> room_;       // for a message
   std::unique_ptr<CommitRing> ring_;  // null: the client has no staging memory, or there was none for a ring

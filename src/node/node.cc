@@ -128,6 +128,7 @@ class Node::Loop {
                        .staging_bytes_max = common.staging_bytes_max,
                        .pinned_bytes_max = common.pinned_bytes_max == 0 ? budget_bytes : common.pinned_bytes_max,
                        .pinned_grace_ns = common.pinned_grace_ns,
+                       .hello_wait_ns = common.hello_wait_ns,
                        .takes_commits_by_ring = common.takes_commits_by_ring,
                        .tenant = std::move(tenant)}));
     return {};
@@ -202,12 +203,12 @@ class Node::Loop {
       const Status checked = session->check_quota(now);
       retired += session->retired_bytes();
       if (checked) continue;
+      if (checked.error().code == Code::kResourceExhausted) over_quota_.fetch_add(1, std::memory_order_relaxed);
       log_warning("a client is dropped: {}", checked.error().reason);
       over.push_back(number);
     }
     for (const uint64_t number : over)
       end(number);
-    over_quota_.fetch_add(over.size(), std::memory_order_relaxed);
     retired_.store(retired, std::memory_order_relaxed);
   }
 

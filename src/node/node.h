@@ -60,6 +60,8 @@ struct NodeOptions {
   // so for longer than the grace time is told, and its session ends. 0: as much as its domain has.
   uint64_t pinned_bytes_max = 0;
   uint64_t pinned_grace_ns = 10'000'000'000;
+  // Who connects and does not say hello keeps a client's place no longer than that.
+  uint64_t hello_wait_ns = 10'000'000'000;
 };
 
 class Node {
