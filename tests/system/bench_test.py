@@ -244,7 +244,7 @@ class Host(program.Case):
         for name in ('hit_syscalls', 'hit_copied_bytes', 'kill_leaks', 'kill_wrong_bytes', 'kill_hangs'):
             self.assertEqual(figures[name], 0, name)
         self.assertEqual(figures['restart_warm_share'], 1)
-        self.assertEqual(figures['kill_cases'], 75)
+        self.assertEqual(figures['kill_cases'], 93)
         self.assertGreaterEqual(figures['second_server_cached_share'], 0.95)
         self.assertLessEqual(figures['computed_over_one_prompt_4_engines'], 1.15)
 
