@@ -319,7 +319,7 @@ Status run_host_kills(HostStage& stage) {
   report.row("something stayed held, a file or a descriptor open", "", with_commas(tally.leaks));
   report.row("wrong bytes", "", with_commas(tally.wrong));
   report.row("somebody did not answer", "", with_commas(tally.hangs));
-  report.answered("kills " + std::to_string(tally.cases));
+  report.answered("kills " + std::to_string(tally.done));
   report.figure("kill_cases", tally.cases);
   report.figure("kill_leaks", tally.leaks);
   report.figure("kill_wrong_bytes", static_cast<double>(tally.wrong));
@@ -362,6 +362,7 @@ Status run_host_restart(HostStage& stage) {
     if (!read) return fail(read.error());
     if (read->wrong > 0 || before->blocks == 0)
       stage.report.failure("restart: a block was another one, or none was there");
+    stage.report.answered("restart " + std::to_string(read->done));
     warm.push_back(static_cast<double>(read->done) / static_cast<double>(std::max<uint64_t>(before->blocks, 1)));
     (*node)->stop();
     stage.progress.step();
@@ -373,7 +374,6 @@ Status run_host_restart(HostStage& stage) {
                  "", "after");
   report.row("warm", "", fixed(*std::ranges::min_element(warm) * 100, 1) + " %");
   report.row("until the new one answers", "", milliseconds(median(seconds)));
-  report.answered("restart " + std::to_string(agents));
   report.figure("restart_warm_share", *std::ranges::min_element(warm));
   return {};
 }

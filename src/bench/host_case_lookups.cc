@@ -252,7 +252,7 @@ Status run_host_recency(HostStage& stage) {
                  "own memory", "another's");
   report.row("blocks that fit", with_commas(own_blocks), with_commas((*node)->blocks()));
   report.row("still there", with_commas(*own), with_commas(*other));
-  report.answered("recency " + std::to_string(churned));
+  report.answered("recency " + std::to_string(*own + *other));
   report.figure("attached_recency_share", *own == 0 ? 0 : static_cast<double>(*other) / *own);
   return {};
 }

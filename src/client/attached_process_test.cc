@@ -19,9 +19,9 @@
 
 #include "attach/frame.h"
 #include "client/attached_user_fixture.h"
+#include "client/test_process.h"
 #include "machine/clock.h"
 #include "machine/forked_child.h"
-#include "machine/host.h"
 #include "machine/local_socket.h"
 #include "machine/mapping.h"
 #include "machine/process.h"
@@ -77,13 +77,7 @@ class AttachedProcess : public testing::Test {
   }
   std::string socket() const { return folder_.path("run/node.sock"); }
   Child start_user(uint64_t seed) const {
-    SpawnOptions spawn;
-    spawn.environment = {{kSocketVariable, socket()}, {kSeedVariable, std::to_string(seed)}};
-    spawn.stdout_path = "/dev/null";
-    spawn.die_with_parent = true;
-    Result<Child> child = Child::spawn({*own_executable_path(), "--gtest_filter=AttachedChild.*"}, spawn);
-    EXPECT_TRUE(child);
-    return std::move(*child);
+    return start_test_process("AttachedChild.*", {{kSocketVariable, socket()}, {kSeedVariable, std::to_string(seed)}});
   }
   static void expect_nothing_held(const Node& node, Store& store) {
     const uint64_t began = monotonic_now_ns();

@@ -1,7 +1,6 @@
 // Blocks that are committed later: embedded, by a node over the rings, and by a node over the socket.
 #include <atomic>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -13,8 +12,8 @@
 #include <signal.h>
 
 #include "client/attached_user_fixture.h"
+#include "client/test_process.h"
 #include "machine/clock.h"
-#include "machine/host.h"
 #include "machine/process.h"
 #include "machine/random.h"
 #include "machine/temporary_folder.h"
@@ -28,13 +27,6 @@ namespace {
 constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kLong = 60'000'000'000;
 constexpr const char* kSocketVariable = "RHIZOME_TEST_LATER_SOCKET";
-
-bool comes_true(const std::function<bool()>& condition) {
-  for (const uint64_t began = monotonic_now_ns(); monotonic_now_ns() < began + kLong; pause_thread(100'000)) {
-    if (condition()) return true;
-  }
-  return false;
-}
 
 enum class Way : uint8_t { kEmbedded, kRing, kSocket };
 
@@ -235,15 +227,7 @@ class CommitLaterNode : public testing::Test {
   std::unique_ptr<Node> start(uint64_t memory_bytes = 32 * kMiB) {
     return std::move(*Node::start({.socket_path = socket(), .memory_bytes = memory_bytes}, *counters_));
   }
-  Child start_child() const {
-    SpawnOptions spawn;
-    spawn.environment = {{kSocketVariable, socket()}};
-    spawn.stdout_path = "/dev/null";
-    spawn.die_with_parent = true;
-    Result<Child> child = Child::spawn({*own_executable_path(), "--gtest_filter=CommitLaterChild.*"}, spawn);
-    EXPECT_TRUE(child);
-    return std::move(*child);
-  }
+  Child start_child() const { return start_test_process("CommitLaterChild.*", {{kSocketVariable, socket()}}); }
   // Stores again, however often it takes.
   static bool stores(AttachedUser& user, Token number) {
     return comes_true([&] {

@@ -1,7 +1,6 @@
 // Clients that mean harm, by their commit rings.
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -15,6 +14,7 @@
 #include "block/oracle.h"
 #include "client/attached_user_fixture.h"
 #include "client/raw_client_fixture.h"
+#include "client/test_process.h"
 #include "codec/geometry_record.h"
 #include "machine/clock.h"
 #include "machine/random.h"
@@ -106,12 +106,6 @@ class HostileRing : public testing::Test {
   }
 
   std::string socket() const { return folder_.path("run/node.sock"); }
-  bool comes_true(const std::function<bool()>& condition) const {
-    for (const uint64_t began = monotonic_now_ns(); monotonic_now_ns() < began + kLong; pause_thread(100'000)) {
-      if (condition()) return true;
-    }
-    return false;
-  }
   // The good one is the only one left, and has noticed nothing.
   void expect_dropped() {
     EXPECT_TRUE(comes_true([this] { return node_->clients_count() == 1; }));

@@ -12,8 +12,8 @@
 #include <signal.h>
 
 #include "client/attached_user_fixture.h"
+#include "client/test_process.h"
 #include "machine/clock.h"
-#include "machine/host.h"
 #include "machine/mapping.h"
 #include "machine/process.h"
 #include "machine/random.h"
@@ -33,11 +33,6 @@ constexpr const char* kSeedVariable = "RHIZOME_TEST_CONTEXT_SEED";
 constexpr uint64_t kPatienceNs = 20'000'000'000;
 constexpr uint64_t kLifetimeMaxNs = 500'000'000;
 constexpr int kWrongStatus = 3;
-
-std::string text_of(const char* variable) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? "" : text;
-}
 
 // Where they write handles down for one another. Half of one and half of another one is none.
 struct Board {
@@ -99,11 +94,11 @@ class Agent {
 
 // Not tests of their own: what the others start in processes of their own.
 TEST(ContextChild, AgentUntilItIsKilled) {
-  const std::string socket = text_of(kUserVariable);
+  const std::string socket = variable_text(kUserVariable);
   if (socket.empty()) GTEST_SKIP() << "only in a child of ContextProcess";
   set_log_level(LogLevel::kSilent);
-  const Mapping board = *Mapping::attach_file(text_of(kBoardVariable));
-  Agent agent(socket, board, std::stoull(text_of(kSeedVariable)));
+  const Mapping board = *Mapping::attach_file(variable_text(kBoardVariable));
+  Agent agent(socket, board, std::stoull(variable_text(kSeedVariable)));
   for (;;) {
     agent.step();
     if (agent.wrong() > 0) std::_Exit(kWrongStatus);
@@ -118,7 +113,7 @@ NodeOptions node_options(const std::string& socket) {
 }
 
 TEST(ContextChild, NodeUntilItIsKilled) {
-  const std::string socket = text_of(kNodeVariable);
+  const std::string socket = variable_text(kNodeVariable);
   if (socket.empty()) GTEST_SKIP() << "only in a child of ContextProcess";
   set_log_level(LogLevel::kSilent);
   const auto counters = Counters::local();
@@ -133,23 +128,14 @@ class ContextProcess : public testing::Test {
   ContextProcess() { set_log_level(LogLevel::kSilent); }
 
   std::string socket() const { return folder_.path("run/node.sock"); }
-  static Child start_child(const char* test, std::vector<std::pair<std::string, std::string>> environment) {
-    SpawnOptions spawn;
-    spawn.environment = std::move(environment);
-    spawn.stdout_path = "/dev/null";
-    spawn.die_with_parent = true;
-    spawn.death_signal = SIGKILL;
-    Result<Child> child =
-        Child::spawn({*own_executable_path(), std::string("--gtest_filter=ContextChild.") + test}, spawn);
-    EXPECT_TRUE(child);
-    return std::move(*child);
-  }
   Child start_agent() {
-    return start_child("AgentUntilItIsKilled", {{kUserVariable, socket()},
-                                                {kBoardVariable, folder_.path("board")},
-                                                {kSeedVariable, std::to_string(random_())}});
+    return start_test_process("ContextChild.AgentUntilItIsKilled", {{kUserVariable, socket()},
+                                                                    {kBoardVariable, folder_.path("board")},
+                                                                    {kSeedVariable, std::to_string(random_())}});
   }
-  Child start_node() const { return start_child("NodeUntilItIsKilled", {{kNodeVariable, socket()}}); }
+  Child start_node() const {
+    return start_test_process("ContextChild.NodeUntilItIsKilled", {{kNodeVariable, socket()}});
+  }
   static void kill_child(Child& child) {
     ASSERT_FALSE(child.try_wait()) << "it has ended by itself";
     ASSERT_TRUE(child.signal(SIGKILL));

@@ -1,6 +1,5 @@
 // Contexts that are handed over: within one client, between clients of a node, and between processes that are killed.
 #include <atomic>
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <random>
@@ -11,15 +10,13 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include "client/attached_user_fixture.h"
 #include "client/raw_client_fixture.h"
+#include "client/test_process.h"
 #include "codec/geometry_record.h"
 #include "machine/clock.h"
-#include "machine/host.h"
 #include "machine/mapping.h"
-#include "machine/process.h"
 #include "machine/random.h"
 #include "machine/tampering.h"
 #include "machine/temporary_folder.h"
@@ -37,14 +34,6 @@ constexpr uint64_t kPatienceNs = 20'000'000'000;
 constexpr uint64_t kShort = 20'000'000;
 constexpr ContextTerms kFork = {.use = ContextUse::kFork};
 constexpr ContextTerms kMove = {.use = ContextUse::kMove};
-
-template <class Condition>
-bool comes_true(const Condition& condition) {
-  for (const uint64_t began = monotonic_now_ns(); monotonic_now_ns() < began + kPatienceNs; pause_thread(1'000'000)) {
-    if (condition()) return true;
-  }
-  return false;
-}
 
 void put(Client& client, KeyspaceId id, std::span<const Token> tokens) {
   Result<Draft> draft = client.reserve(id, tokens, 0);

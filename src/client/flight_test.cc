@@ -9,8 +9,8 @@
 #include <signal.h>
 
 #include "client/attached_user_fixture.h"
+#include "client/test_process.h"
 #include "machine/clock.h"
-#include "machine/host.h"
 #include "machine/process.h"
 #include "machine/temporary_folder.h"
 #include "machine/thread.h"
@@ -253,11 +253,7 @@ TEST(FlightChild, AnnouncesAndStops) {
 TEST_F(AttachedFlight, AnOwnerThatIsKilledIsNotWaitedFor) {
   const auto node = start();
   AttachedUser own(socket());
-  SpawnOptions spawn;
-  spawn.environment = {{kSocketVariable, socket()}};
-  spawn.stdout_path = "/dev/null";
-  spawn.die_with_parent = true;
-  Child child = std::move(*Child::spawn({*own_executable_path(), "--gtest_filter=FlightChild.*"}, spawn));
+  Child child = start_test_process("FlightChild.*", {{kSocketVariable, socket()}});
   // It stores one block of the four that it has announced.
   const uint64_t until_ns = in(kLong);
   while (own.client->peek(own.id, prompt_) == 0 && monotonic_now_ns() < until_ns)

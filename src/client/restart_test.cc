@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -14,6 +13,7 @@
 #include <signal.h>
 
 #include "client/attached_user_fixture.h"
+#include "client/test_process.h"
 #include "machine/clock.h"
 #include "machine/host.h"
 #include "machine/local_socket.h"
@@ -37,16 +37,11 @@ constexpr const char* kBytesVariable = "RHIZOME_TEST_RESTART_BYTES";
 constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kPatienceNs = 20'000'000'000;
 
-std::string text_of(const char* variable) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? "" : text;
-}
-
 // Not tests of their own: what the others start in processes of their own.
 TEST(RestartChild, Keeper) {
-  const std::string path = text_of(kKeeperVariable);
+  const std::string path = variable_text(kKeeperVariable);
   if (path.empty()) GTEST_SKIP() << "only in a child of Restart";
-  const std::string wait = text_of(kKeeperWaitVariable);
+  const std::string wait = variable_text(kKeeperWaitVariable);
   std::_Exit(run_keeper(path, wait.empty() ? kKeeperWaitNs : std::stoull(wait)) ? 0 : 1);
 }
 
@@ -59,11 +54,11 @@ NodeOptions node_options(const std::string& socket, uint64_t memory_bytes) {
 }
 
 TEST(RestartChild, NodeUntilItIsKilled) {
-  const std::string socket = text_of(kNodeVariable);
+  const std::string socket = variable_text(kNodeVariable);
   if (socket.empty()) GTEST_SKIP() << "only in a child of Restart";
   set_log_level(LogLevel::kSilent);
   const auto counters = Counters::local();
-  const auto node = Node::start(node_options(socket, std::stoull(text_of(kBytesVariable))), *counters);
+  const auto node = Node::start(node_options(socket, std::stoull(variable_text(kBytesVariable))), *counters);
   if (!node) std::_Exit(4);
   for (;;)
     pause_thread(1'000'000'000);
@@ -71,10 +66,10 @@ TEST(RestartChild, NodeUntilItIsKilled) {
 
 // Exit status 3: wrong bytes.
 TEST(RestartChild, UserUntilItIsKilled) {
-  const std::string socket = text_of(kUserVariable);
+  const std::string socket = variable_text(kUserVariable);
   if (socket.empty()) GTEST_SKIP() << "only in a child of Restart";
   set_log_level(LogLevel::kSilent);
-  std::mt19937_64 random(std::stoull(text_of(kSeedVariable)));
+  std::mt19937_64 random(std::stoull(variable_text(kSeedVariable)));
   AttachedUser user(socket);
   for (;;) {
     const auto prompt = chain(static_cast<Token>(100 * (random() % 300)), 10 + random() % 30);
@@ -91,23 +86,13 @@ class Restart : public testing::Test {
 
   std::string socket() const { return folder_.path("run/node.sock"); }
   std::string keeper_socket() const { return socket() + ".keeper"; }
-  static Child start_child(const char* test, std::vector<std::pair<std::string, std::string>> environment) {
-    SpawnOptions spawn;
-    spawn.environment = std::move(environment);
-    spawn.stdout_path = "/dev/null";
-    spawn.die_with_parent = true;
-    spawn.death_signal = SIGKILL;
-    Result<Child> child =
-        Child::spawn({*own_executable_path(), std::string("--gtest_filter=RestartChild.") + test}, spawn);
-    EXPECT_TRUE(child);
-    return std::move(*child);
-  }
   Child start_node(uint64_t memory_bytes = 64 * kMiB) const {
-    return start_child("NodeUntilItIsKilled",
-                       {{kNodeVariable, socket()}, {kBytesVariable, std::to_string(memory_bytes)}});
+    return start_test_process("RestartChild.NodeUntilItIsKilled",
+                              {{kNodeVariable, socket()}, {kBytesVariable, std::to_string(memory_bytes)}});
   }
   Child start_user(uint64_t seed) const {
-    return start_child("UserUntilItIsKilled", {{kUserVariable, socket()}, {kSeedVariable, std::to_string(seed)}});
+    return start_test_process("RestartChild.UserUntilItIsKilled",
+                              {{kUserVariable, socket()}, {kSeedVariable, std::to_string(seed)}});
   }
   std::unique_ptr<Node> start_here(uint64_t memory_bytes = 64 * kMiB) {
     Result<std::unique_ptr<Node>> node = Node::start(node_options(socket(), memory_bytes), *counters_);
@@ -123,12 +108,6 @@ class Restart : public testing::Test {
   static bool is_there(const std::string& path) {
     const Result<LocalSocket> socket = LocalSocket::connect(path, 0);
     return socket || socket.error().code != Code::kNotFound;
-  }
-  static bool comes_true(const std::function<bool()>& condition) {
-    for (const uint64_t began = monotonic_now_ns(); monotonic_now_ns() < began + kPatienceNs; pause_thread(1'000'000)) {
-      if (condition()) return true;
-    }
-    return false;
   }
   // Nobody holds memory, and no socket is left.
   void expect_nothing_left() const {
@@ -371,7 +350,7 @@ TEST_F(Restart, ANodeThatCannotStartLeavesWhatWasThere) {
 }
 
 TEST_F(Restart, AKeeperEndsWhenItsNameIsGone) {
-  Child keeper = start_child("Keeper", {{kKeeperVariable, keeper_socket()}});
+  Child keeper = start_test_process("RestartChild.Keeper", {{kKeeperVariable, keeper_socket()}});
   ASSERT_TRUE(comes_true([&] { return keeper_pid() != 0; }));
   Child child = start_node();
   {
@@ -388,7 +367,8 @@ TEST_F(Restart, AKeeperEndsWhenItsNameIsGone) {
 TEST_F(Restart, AKeeperEndsByItself) {
   // Longer than a node needs to start, on a busy machine and under a sanitizer, too.
   const std::string wait = std::to_string(4'000'000'000);
-  Child keeper = start_child("Keeper", {{kKeeperVariable, keeper_socket()}, {kKeeperWaitVariable, wait}});
+  Child keeper =
+      start_test_process("RestartChild.Keeper", {{kKeeperVariable, keeper_socket()}, {kKeeperWaitVariable, wait}});
   ASSERT_TRUE(comes_true([&] { return keeper_pid() != 0; }));
   Child child = start_node();
   {

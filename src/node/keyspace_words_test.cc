@@ -26,7 +26,7 @@ TEST(KeyspaceWords, OnlyWhatIsNotUsualIsSaid) {
 }
 
 TEST(KeyspaceWords, WhateverAProgramPutsThereIsShortAndPrintable) {
-  const std::string strange = std::string("a\"b\\c\n\0d\xff", 9) + std::string(1000, 'x');
+  const std::string strange = std::string("a\"b\\c\n\0d\xff", 9) + std::string(1000, 'e');
   const Keyspace keyspace = *complete_keyspace()
                                  .set(KeyspaceTag::kEngine, strange)
                                  .set(KeyspaceTag::kWeights, strange)
@@ -35,7 +35,7 @@ TEST(KeyspaceWords, WhateverAProgramPutsThereIsShortAndPrintable) {
                                  .seal();
   const std::string words = keyspace_words(keyspace);
   EXPECT_EQ(words.size(), kKeyspaceWordsMax);
-  EXPECT_TRUE(words.starts_with("a?b?c??d?xxx")) << words;
+  EXPECT_TRUE(words.starts_with("a?b?c??d?eee")) << words;
   EXPECT_EQ(words.find_first_of("\"\\"), std::string::npos);
 }
 
