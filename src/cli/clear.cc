@@ -9,6 +9,7 @@
 #include "cli/help.h"
 #include "cli/host_commands.h"
 #include "cli/node_call.h"
+#include "machine/units.h"
 #include "telemetry/log.h"
 
 namespace rhizome {
@@ -27,10 +28,6 @@ bool is_agreed(const std::string& what) {
   return std::fgets(answer.data(), answer.size(), stdin) != nullptr && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-std::string counted(uint64_t blocks) {
-  return std::to_string(blocks) + (blocks == 1 ? " block" : " blocks");
-}
-
 // What is to be forgotten, and how it is called.
 struct Choice {
   ClearFrame frame;
@@ -41,12 +38,13 @@ OrComplaint<Choice> choose(const NodeCall& call, const NodeInquiry& node, const 
   const std::string where = " of the node of process " + std::to_string(node.pid());
   if (call.keyspace.empty()) {
     const uint64_t blocks = number_of(stats, "memory", "blocks") + number_of(stats, "disk", "alone");
-    return Choice{{}, counted(blocks) + where};
+    return Choice{{}, format_count(blocks, "block") + where};
   }
   const auto keyspace = choose_keyspace(stats, call.keyspace);
   if (!keyspace) return complain(keyspace.error());
   return Choice{{.keyspace = keyspace->number},
-                counted(keyspace->blocks) + " of keyspace " + keyspace->name + " (" + keyspace->words + ")" + where};
+                format_count(keyspace->blocks, "block") + " of keyspace " + keyspace->name + " (" + keyspace->words +
+                    ")" + where};
 }
 
 }  // namespace
@@ -75,7 +73,7 @@ int clear_main(const std::vector<std::string>& arguments) {
   if (call->json) {
     std::printf("{\"freed_blocks\":%llu}\n", static_cast<unsigned long long>(cleared->blocks_count));
   } else {
-    std::printf("forgot %s\n", counted(cleared->blocks_count).c_str());
+    std::printf("forgot %s\n", format_count(cleared->blocks_count, "block").c_str());
   }
   return kDone;
 }

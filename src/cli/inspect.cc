@@ -17,6 +17,7 @@
 #include "cli/segment_survey.h"
 #include "codec/image.h"
 #include "machine/files.h"
+#include "machine/units.h"
 #include "telemetry/log.h"
 #include "tier/disk/segment_entries.h"
 #include "tier/disk/segment_header.h"
@@ -33,10 +34,6 @@ std::string mebibytes(uint64_t bytes) {
   char text[40];
   std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
   return text;
-}
-
-std::string counted(uint64_t count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 // What was found, in both forms, and whether all of it verifies.
@@ -64,7 +61,7 @@ std::string segment_text(std::string_view name, const SegmentSurvey& survey) {
   if (survey.header.generation > 0 && survey.condition != SegmentCondition::kOtherVersion)
     text += ", generation " + std::to_string(survey.header.generation);
   if (survey.images > 0) {
-    text += ": " + counted(survey.images, "image") + ", " + mebibytes(survey.image_bytes) + ", " +
+    text += ": " + format_count(survey.images, "image") + ", " + mebibytes(survey.image_bytes) + ", " +
             std::to_string(survey.identities) + " with an identity";
   }
   if (!survey.note.empty()) text += " (" + survey.note + ")";
@@ -140,7 +137,7 @@ Finding look_at_directory(const std::string& path, const std::vector<std::string
     text += one.text;
     segments.push_back(std::move(one.json));
   }
-  all.text = path + ": " + counted(segments.size(), "segment") + ", " + counted(images, "image") +
+  all.text = path + ": " + format_count(segments.size(), "segment") + ", " + format_count(images, "image") +
              (is_live ? "; a living process has it open, and may write while this reads" : "") + "\n";
   if (segments.empty()) {
     all.text += "there is no segment of a disk tier in it";
@@ -148,10 +145,10 @@ Finding look_at_directory(const std::string& path, const std::vector<std::string
     const bool has_blocks = std::find(names.begin(), names.end(), "blocks") != names.end();
     all.text += has_blocks ? "; a cache's segments are in " + path + "/blocks\n" : "\n";
   }
-  if (others > 0) all.text += counted(others, "file") + " of other names\n";
+  if (others > 0) all.text += format_count(others, "file") + " of other names\n";
   all.text += text;
   if (not_right > 0) {
-    all.text += counted(not_right, "segment") + " with faults\n";
+    all.text += format_count(not_right, "segment") + " with faults\n";
   } else if (!segments.empty()) {
     all.text += "everything verifies\n";
   }
@@ -234,8 +231,8 @@ void add_identity(std::span<const std::byte> image, Finding& finding) {
   finding.json["position"] = position;
   finding.json["tokens"] = count;
   finding.json["parent"] = parent.name();
-  finding.text += "identity: " + counted(count, "token") + " from position " + std::to_string(position) + ", parent " +
-                  parent.name() + "\n";
+  finding.text += "identity: " + format_count(count, "token") + " from position " + std::to_string(position) +
+                  ", parent " + parent.name() + "\n";
   if (is_right || !finding.verifies) return;
   finding.verifies = false;
   finding.json["fault"] = "the key is not that of the parent and the tokens";
@@ -278,9 +275,9 @@ Finding look_at_image(const std::string& path) {
                   {"fault", fault}};
   finding.text = path + ": an image of a block, codec " + std::string(codec_word(header->codec)) + "\n";
   finding.text += "shape: " + std::string(element_word(geometry.element_type)) + ", " +
-                  counted(geometry.tokens_count, "token") + ", " + counted(geometry.layers_count, "layer") + ", " +
-                  counted(geometry.kv_heads_count, "head") + " of " + std::to_string(geometry.key_width) + " and " +
-                  std::to_string(geometry.value_width) + "\n";
+                  format_count(geometry.tokens_count, "token") + ", " + format_count(geometry.layers_count, "layer") +
+                  ", " + format_count(geometry.kv_heads_count, "head") + " of " + std::to_string(geometry.key_width) +
+                  " and " + std::to_string(geometry.value_width) + "\n";
   finding.text += "bytes: " + std::to_string(geometry.raw_bytes()) + " raw, " + std::to_string(image->size()) +
                   " in the image\nkey: " + hex_of(header->key) + ", keyspace " + hex_of(header->keyspace) + "\n";
   if (!fault.empty()) finding.text += "  " + fault + "\n";

@@ -94,11 +94,29 @@ OrComplaint<NodeInquiry> find_node(const NodeCall& call) {
                   (is_hinted ? "; give --tenant" : ""));
 }
 
+// What is there is of the kind that the readers of it expect. Who answers may be no node of ours.
+bool is_sound(const NodeStats& said) {
+  const auto is = [](const NodeStats& object, const char* name, bool (NodeStats::*kind)() const noexcept) {
+    const auto found = object.find(name);
+    return found == object.end() || ((*found).*kind)();
+  };
+  if (!said.is_object() || !said.contains("memory") || !said.contains("disk")) return false;
+  const NodeStats list = said.contains("keyspace_list") ? said["keyspace_list"] : NodeStats::array();
+  return is(said, "memory", &NodeStats::is_object) && is(said, "disk", &NodeStats::is_object) &&
+         is(said, "tenant", &NodeStats::is_string) && is(said, "block_tokens", &NodeStats::is_number) &&
+         is(said, "keyspaces", &NodeStats::is_number) && list.is_array() &&
+         std::ranges::all_of(list, [&](const NodeStats& one) {
+           return one.is_object() && is(one, "name", &NodeStats::is_string) &&
+                  is(one, "words", &NodeStats::is_string) && is(one, "number", &NodeStats::is_number_unsigned) &&
+                  is(one, "generation", &NodeStats::is_number_unsigned);
+         });
+}
+
 OrComplaint<NodeStats> ask_stats(const NodeCall& call, NodeInquiry& node) {
   const auto reply = node.ask<StatsFrame>(AskStatsFrame{});
   if (!reply) return complain("the node of process " + std::to_string(node.pid()) + ": " + reply.error().line);
   NodeStats said = NodeStats::parse(reply->text, nullptr, false);
-  if (!said.is_object() || !said["memory"].is_object() || !said["disk"].is_object()) {
+  if (!is_sound(said)) {
     return complain("the node of process " + std::to_string(node.pid()) + " answers something else");
   }
   NodeStats stats = {{"process", node.pid()}};

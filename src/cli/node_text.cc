@@ -37,23 +37,20 @@ std::string title(const NodeStats& stats) {
          std::to_string(stats.value("block_tokens", 0)) + " tokens\n";
 }
 
-std::string counted(uint64_t blocks) {
-  return std::to_string(blocks) + (blocks == 1 ? " block" : " blocks");
-}
-
 std::string blocks_text(uint64_t blocks, uint64_t bytes) {
-  return counted(blocks) + ", " + format_bytes(bytes);
+  return format_count(blocks, "block") + ", " + format_bytes(bytes);
 }
 
 std::string memory_text(const NodeStats& stats) {
   return format_bytes(number_of(stats, "memory", "used_bytes")) + " of " +
          format_bytes(number_of(stats, "memory", "capacity_bytes")) + ", " +
-         counted(number_of(stats, "memory", "blocks"));
+         format_count(number_of(stats, "memory", "blocks"), "block");
 }
 
 std::string disk_text(const NodeStats& stats) {
   return format_bytes(number_of(stats, "disk", "used_bytes")) + " of " +
-         format_bytes(number_of(stats, "disk", "capacity_bytes")) + ", " + counted(number_of(stats, "disk", "blocks"));
+         format_bytes(number_of(stats, "disk", "capacity_bytes")) + ", " +
+         format_count(number_of(stats, "disk", "blocks"), "block");
 }
 
 // One line for each keyspace, those that hold most first.

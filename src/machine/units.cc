@@ -144,4 +144,8 @@ std::string format_duration(uint64_t duration_ns) {
   return format(duration_ns, kUnits);
 }
 
+std::string format_count(uint64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
 }  // namespace rhizome

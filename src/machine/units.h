@@ -19,6 +19,8 @@ Result<uint64_t> parse_bytes(std::string_view text);
 Result<uint64_t> parse_bytes_or_plain(std::string_view text);
 // "64MiB", "1.5GiB", "512B": rounded to one digit behind the point.
 std::string format_bytes(uint64_t bytes);
+// "1 block", "2 blocks": of a noun whose plural ends like that.
+std::string format_count(uint64_t count, std::string_view noun);
 
 // A number and one of ns, us, ms, s, m, h, d.
 Result<uint64_t> parse_duration_ns(std::string_view text);

@@ -133,6 +133,12 @@ TEST(ParseDuration, RefusesWhatIsNoDuration) {
   }
 }
 
+TEST(FormatCount, OneIsSingular) {
+  EXPECT_EQ(format_count(0, "block"), "0 blocks");
+  EXPECT_EQ(format_count(1, "block"), "1 block");
+  EXPECT_EQ(format_count(2, "file"), "2 files");
+}
+
 TEST(FormatDuration, RoundsToOneDigit) {
   const Row rows[] = {
       {"0ns", 0},

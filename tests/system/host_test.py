@@ -8,7 +8,9 @@ import re
 import resource
 import signal
 import socket
+import struct
 import subprocess
+import threading
 import time
 import unittest
 
@@ -433,6 +435,42 @@ class Host(program.Case):
             self.assertNotIn('keeper', done.stdout)
 
     # --- what is said of a node
+
+    def test_what_answers_may_be_no_node(self):
+        self.runtime.mkdir(mode=0o700)
+
+        def frame(kind, request, body):
+            return struct.pack('<IIQ', kind, len(body), request) + body
+
+        def play(answers):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+                door.bind(f'{self.socket}.new')
+                door.listen()
+                os.rename(f'{self.socket}.new', self.socket)
+                caller, _ = door.accept()
+                with caller:
+                    caller.recv(65536)
+                    caller.send(frame(2, 1, struct.pack('<IIQQQII', 3, 16, 1, 1, 1 << 20, 0, 0)))
+                    caller.recv(65536)
+                    text = json.dumps(answers).encode()
+                    caller.send(frame(22, 2, struct.pack('<I', len(text)) + text))
+                    caller.recv(65536)
+            self.socket.unlink()
+
+        sound = {'memory': {}, 'disk': {}, 'tenant': 'a', 'keyspace_list': []}
+        strange = [[], {}, {**sound, 'memory': 3}, {**sound, 'tenant': 3}, {**sound, 'keyspace_list': {}},
+                   {**sound, 'keyspace_list': [3]}, {**sound, 'keyspace_list': [{'name': 3}]},
+                   {**sound, 'keyspace_list': [{'number': -1}]}, {**sound, 'block_tokens': 'x'}]
+        for answers in [sound, *strange]:
+            player = threading.Thread(target=play, args=(answers,))
+            player.start()
+            while not self.socket.exists():
+                time.sleep(0.01)
+            done = self.call('stats')
+            player.join()
+            self.assertEqual(done.returncode, 0 if answers is sound else 1, answers)
+            if answers is not sound:
+                self.assertIn('answers something else', done.stderr, answers)
 
     def test_stats_top_and_clear(self):
         for command in ('stats', 'top', 'clear'):
